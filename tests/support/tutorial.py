@@ -143,6 +143,7 @@ class TutorialRun:
         while not pattern.search(_normal(printed)):
             problem = f"expected\n{expected}\nbut the commands of line {last.line} printed\n{printed}{self._logs()}"
             assert time.monotonic() < deadline, self._where(block, problem)
+            time.sleep(0.5)  # a command takes half a second of CPU, which the worker needs
             printed = self._execute(self._replaced(last.text), last, may_fail=True)
 
     def _open_terminal(self, name: str, text: str) -> None:

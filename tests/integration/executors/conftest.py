@@ -19,7 +19,7 @@ from worker.executors.pool import ExecutorPool
 from worker.model import TargetState, TaskId
 
 
-def eventually(claim: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None:
+def eventually(claim: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not claim():
         assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
@@ -73,7 +73,7 @@ class Pool:
 
     def running_task(self, spec: ConnectorSpec, number: int = 0) -> int:
         start_id = self.start_task(spec, number)
-        self.listener.wait_for(start_id, f"{spec.name}-{number}", "RUNNING", 20)
+        self.listener.wait_for(start_id, f"{spec.name}-{number}", "RUNNING", 60)
         return start_id
 
     def pid(self, name: str, number: int = 0) -> int | None:

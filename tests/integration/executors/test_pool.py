@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,14 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from connect.errors import BadRequestError, ConnectError, IllegalStateError, PluginNotFoundError
+from connect.errors import ConnectError, IllegalStateError
 from tests.integration.executors.conftest import Pool, StartPool, eventually, processes
 from tests.integration.executors.plugins import PATH
-from worker.cancellation import Cancellation
-from worker.executor import ConnectorFacts
-from worker.model import SystemQuestion, TargetState, TaskId, TaskSignal
-from worker.observability.log_lines import LogLine
-from worker.observability.recent_logs import recent_logs
+from worker.model import TargetState, TaskId
 
 Name = Callable[[str], str]
 
@@ -28,8 +23,8 @@ Name = Callable[[str], str]
 def test_two_tasks_of_a_connector_run_in_two_processes(pool: Pool) -> None:
     spec = pool.spec("c", tasks__max="2")
     start_id, started = pool.start_connector(spec)
-    started.result(20)
-    configs = pool.executor.task_configs("c").result(20)
+    started.result(60)
+    configs = pool.executor.task_configs("c").result(60)
     assert [config["task.class"] for config in configs] == [PATH.replace("Rogue", "RogueTask")] * 2
     assert len(processes()) == 1
     runs = [pool.running_task(spec, number) for number in range(2)]
@@ -38,30 +33,15 @@ def test_two_tasks_of_a_connector_run_in_two_processes(pool: Pool) -> None:
     assert os.getpid() not in pids
     pool.executor.set_task_paused(TaskId("c", 0), True)
     pool.listener.wait_for(runs[0], "c-0", "PAUSED")
-    pool.executor.set_connector_target("c", TargetState.PAUSED).result(10)
-    pool.executor.set_connector_target("c", TargetState.STARTED).result(10)
-    pool.executor.stop_tasks([TaskId("c", 0), TaskId("c", 1)]).result(10)
-    pool.executor.stop_connector("c").result(10)
+    pool.executor.set_connector_target("c", TargetState.PAUSED).result(60)
+    pool.executor.set_connector_target("c", TargetState.STARTED).result(60)
+    pool.executor.stop_tasks([TaskId("c", 0), TaskId("c", 1)]).result(60)
+    pool.executor.stop_connector("c").result(60)
     assert pool.states(start_id, "c") == ["RUNNING", "PAUSED", "RUNNING"]
     assert pool.states(runs[1], "c", 1) == ["RUNNING", "UNASSIGNED"]
     assert pool.pid("c") is None
     with pytest.raises(IllegalStateError):
-        pool.executor.task_configs("c").result(10)
-
-
-def test_plugin_requests_are_answered_by_a_process(pool: Pool) -> None:
-    assert pool.executor.facts(PATH) == ConnectorFacts(PATH, "source", None)
-    with pytest.raises(PluginNotFoundError):
-        pool.executor.facts("NoSuch")
-    config = {"name": "c", "connector.class": PATH}
-    assert pool.executor.validate(config, config)["error_count"] == 0
-    with pytest.raises(BadRequestError, match="contains no connector type"):
-        pool.executor.validate({}, {})
-    assert "file" in {key["name"] for key in pool.executor.plugin_config("FileStreamSource", None)}
-    classes = {plugin["class"] for plugin in pool.executor.plugins(connectors_only=True)}
-    assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in classes
-    spec = pool.spec("c")
-    assert pool.executor.alter_offsets(spec, [({"a": 1}, {"b": 2})]).result(20) is False
+        pool.executor.task_configs("c").result(60)
 
 
 @contextmanager
@@ -86,7 +66,7 @@ def test_errors_and_logs_of_processes_hide_secrets(start_pool: StartPool, tmp_pa
     pool.allow("c")
     start_id, started = pool.start_connector(spec)
     with pytest.raises(ConnectError, match="no login with hunter2"):
-        started.result(20)
+        started.result(60)
     trace = pool.listener.wait_for(start_id, "c", "FAILED") or ""
     assert trace.startswith("org.apache.kafka.connect.errors.ConnectException: ValueError: no login with [hidden]")
     task = pool.spec("d", does="log@poll", once="1", password="hunter2")
@@ -110,7 +90,8 @@ def test_errors_and_logs_of_processes_hide_secrets(start_pool: StartPool, tmp_pa
     ("action", "reason"),
     [
         ("exit", "exited with code 3"),
-        ("kill", "was ended by signal 9 (SIGKILL)"),
+        # Other tests kill a process, too.
+        pytest.param("kill", "was ended by signal 9 (SIGKILL)", marks=pytest.mark.long),
         ("segfault", "was ended by signal 11 (SIGSEGV): a native library"),
     ],
 )
@@ -119,7 +100,7 @@ def test_exited_process_is_replaced_and_its_tasks_restart(
 ) -> None:
     bad, good = pool.spec("bad", does=f"{action}@poll", once="1"), pool.spec("good")
     connector_run, started = pool.start_connector(good)
-    started.result(20)
+    started.result(60)
     good_run = pool.running_task(good)
     bad_run = pool.running_task(bad)
     other = pool.running_task(good, 1)
@@ -147,7 +128,7 @@ def test_connector_that_crashes_processes_is_isolated_and_fails_while_others_con
     specs = {name: pool.spec(name, **({"does": "kill@poll"} if name == "bad" else {})) for name in names}
     runs = {name: pool.running_task(spec) for name, spec in specs.items()}
     _, started = pool.start_connector(specs["good1"])
-    started.result(20)
+    started.result(60)
     assert len({pool.pid(name) for name in names}) == 1
     pool.allow("bad")
     trace = pool.listener.wait_for(runs["bad"], "bad-0", "FAILED", 30) or ""
@@ -159,9 +140,9 @@ def test_connector_that_crashes_processes_is_isolated_and_fails_while_others_con
     for name in ("good1", "good2"):
         eventually(pool.has_moved(name, None), f"{name} has a process")
         eventually(partial(_has_last_state, pool, runs[name], name, "RUNNING"), f"{name} runs")
-    assert pool.executor.task_configs("good1").result(20)
+    assert pool.executor.task_configs("good1").result(60)
     (pool.folder / "bad" / "go").unlink()
-    pool.executor.stop_tasks([TaskId("bad", 0)]).result(10)
+    pool.executor.stop_tasks([TaskId("bad", 0)]).result(60)
     pool.running_task(specs["bad"])
 
 
@@ -172,38 +153,38 @@ def test_exits_because_of_a_silent_worker_fail_no_connector(start_pool: StartPoo
     pool.allow("good")
     eventually(lambda: pool.states(start_id, "good", 0).count("RESTARTING") > 3, "more exits than the crash limit", 60)
     (pool.folder / "good" / "go").unlink()
-    eventually(lambda: pool.states(start_id, "good", 0)[-1] == "RUNNING", "the task runs", 30)
+    eventually(lambda: pool.states(start_id, "good", 0)[-1] == "RUNNING", "the task runs", 60)
     assert "FAILED" not in pool.states(start_id, "good", 0)
 
 
 def test_reconfiguration_is_requested_after_a_crash_in_task_configs(pool: Pool) -> None:
     start_id, started = pool.start_connector(pool.spec("c", does="exit@task_configs", once="1"))
-    started.result(20)
+    started.result(60)
     pool.allow("c")
     with pytest.raises(ConnectError, match="has ended"):
-        pool.executor.task_configs("c").result(20)
-    pool.listener.wait_for(start_id, "c", "reconfigure", 20)
-    assert len(pool.executor.task_configs("c").result(20)) == 1
+        pool.executor.task_configs("c").result(60)
+    pool.listener.wait_for(start_id, "c", "reconfigure", 60)
+    assert len(pool.executor.task_configs("c").result(60)) == 1
 
 
 def test_reconfiguration_is_requested_when_task_configs_fails_before_a_restart(pool: Pool) -> None:
     start_id, started = pool.start_connector(pool.spec("c"))
-    started.result(20)
+    started.result(60)
     (process,) = processes()
     with pool.listener.blocked_at("RESTARTING") as reached:
         process.kill()
-        assert reached.wait(20)
+        assert reached.wait(60)
         with pytest.raises(ConnectError, match="has ended"):
-            pool.executor.task_configs("c").result(20)
-    pool.listener.wait_for(start_id, "c", "reconfigure", 20)
-    assert len(pool.executor.task_configs("c").result(20)) == 1
+            pool.executor.task_configs("c").result(60)
+    pool.listener.wait_for(start_id, "c", "reconfigure", 60)
+    assert len(pool.executor.task_configs("c").result(60)) == 1
 
 
 def test_start_that_crashes_its_process_completes_after_the_restart(pool: Pool) -> None:
     spec = pool.spec("c", does="exit@start", once="1")
     pool.allow("c")
     start_id, started = pool.start_connector(spec)
-    started.result(20)
+    started.result(60)
     assert pool.states(start_id, "c") == ["RESTARTING", "RUNNING"]
 
 
@@ -216,7 +197,7 @@ def test_process_whose_gil_is_blocked_is_killed_with_a_stack_dump(
     bad_run = pool.running_task(bad)
     before = pool.pid("bad")
     pool.allow("bad")
-    pool.listener.wait_for(bad_run, "bad-0", "RESTARTING", 20)
+    pool.listener.wait_for(bad_run, "bad-0", "RESTARTING", 60)
     eventually(pool.has_moved("bad", before), "another process")
     assert pool.states(start_id, "good", 0) == ["RUNNING"]
     assert "did not answer for 3000 ms (task.executor.hang.timeout.ms) and was killed" in caplog.text
@@ -229,7 +210,7 @@ def test_hanging_stop_affects_only_its_connector(start_pool: StartPool) -> None:
     pool = start_pool(task__shutdown__graceful__timeout__ms=f"{graceful_s * 1000:.0f}")
     bad, good = pool.spec("bad", does="hang@stop"), pool.spec("good")
     for spec in (bad, good):
-        pool.start_connector(spec)[1].result(20)
+        pool.start_connector(spec)[1].result(60)
     start_id = pool.running_task(good)
     pool.allow("bad")
     order: list[str] = []
@@ -238,13 +219,13 @@ def test_hanging_stop_affects_only_its_connector(start_pool: StartPool) -> None:
     stopping.add_done_callback(lambda _: order.append("bad has stopped"))
     configs = pool.executor.task_configs("good")
     configs.add_done_callback(lambda _: order.append("good has answered"))
-    assert len(configs.result(20)) == 1
-    stopping.result(20)
+    assert len(configs.result(60)) == 1
+    stopping.result(60)
     assert time.monotonic() - start > graceful_s * 0.9
     eventually(lambda: len(order) == 2, "both callbacks")
     assert order == ["good has answered", "bad has stopped"]
     _, started = pool.start_connector(pool.spec("bad"))
-    started.result(20)
+    started.result(60)
     assert pool.states(start_id, "good", 0) == ["RUNNING"]
 
 
@@ -273,18 +254,6 @@ def test_classes_that_a_connector_looks_up_must_be_allowed(start_pool: StartPool
     assert bool(errors["database.hostname"]) is ("tests" in allowed)  # the server is asked if all keys are right
 
 
-def test_cancelled_connection_test_ends_in_its_process(pool: Pool) -> None:
-    spec, cancellation = pool.spec("c"), Cancellation()
-    question, folder = SystemQuestion.CONNECTION_TEST, pool.folder / "c"
-    with ThreadPoolExecutor(1) as threads:
-        answer = threads.submit(pool.executor.external_system, spec.config, question, (), cancellation)
-        eventually((folder / "asked").exists, "the connector is asked")
-        assert not (folder / "cancelled").exists()
-        cancellation.cancel()
-        assert answer.result(20)["state"] == "skipped"
-    assert (folder / "cancelled").exists()
-
-
 def test_dedicated_process_is_killed_at_its_memory_limit(start_pool: StartPool) -> None:
     pool = start_pool()
     good = pool.spec("good")
@@ -293,25 +262,12 @@ def test_dedicated_process_is_killed_at_its_memory_limit(start_pool: StartPool) 
     bad_run = pool.running_task(bad)
     assert pool.pid("bad") != pool.pid("good")
     pool.allow("bad")
-    trace = pool.listener.wait_for(bad_run, "bad-0", "FAILED", 20) or ""
+    trace = pool.listener.wait_for(bad_run, "bad-0", "FAILED", 60) or ""
     first = trace.splitlines()[0]
     assert "(executor dedicated-bad) used " in first
     assert "MiB of memory, and task.memory.limit.mb is 180: it was killed" in first
     assert pool.states(start_id, "good", 0) == ["RUNNING"]
     assert pool.executor.progress(TaskId("bad", 0)) is None
-
-
-def test_signals_reach_tasks_in_their_processes(pool: Pool) -> None:
-    pool.running_task(pool.spec("c"))
-    task = TaskId("c", 0)
-    assert pool.executor.signal_task(task, TaskSignal("1", "log", '{"message": "x"}'))
-    assert pool.executor.signal_task(task, TaskSignal("2", "log", None))
-    progress = pool.executor.progress(task)
-    assert progress is not None
-    assert progress.details["signals"] == ['1 log {"message": "x"}', "2 log None"]
-    with pytest.raises(BadRequestError, match="refused"):
-        pool.executor.signal_task(task, TaskSignal("3", "refused", None))
-    assert not pool.executor.signal_task(TaskId("other", 0), TaskSignal("4", "log", None))
 
 
 def test_process_that_serves_all_executors_survives_them_and_ends_with_the_worker(pool: Pool) -> None:
@@ -325,10 +281,10 @@ def test_process_that_serves_all_executors_survives_them_and_ends_with_the_worke
     assert executor is not None
     psutil.Process(executor).kill()
     eventually(lambda: pool.pid("c") not in (None, executor), "another executor has replaced it")
-    pool.listener.wait_for(start_id, "c-0", "RUNNING", 20)
+    pool.listener.wait_for(start_id, "c-0", "RUNNING", 60)
     assert shared.is_running()
     pool.executor.close(10)
-    shared.wait(5)  # it has closed its files; the kernel may still be removing it
+    shared.wait(60)  # it has closed its files; the kernel may still be removing it
 
 
 def test_killed_process_leaves_no_zombie(pool: Pool) -> None:
@@ -338,32 +294,3 @@ def test_killed_process_leaves_no_zombie(pool: Pool) -> None:
     os.kill(before, 9)
     eventually(pool.has_moved("c", before), "another process")
     assert not psutil.pid_exists(before)
-
-
-def test_log_lines_of_processes_reach_the_worker_and_only_for_their_own_connectors(pool: Pool, unique_name: Name) -> None:
-    name = unique_name("logged")
-    pool.running_task(pool.spec(name))
-
-    def lines() -> list[LogLine]:
-        return [line for _, line in recent_logs().read(name, -1, 100).lines]
-
-    # The task has no broker and says so.
-    eventually(lambda: any("No Kafka broker answers" in line.message for line in lines()), "the line of a task")
-    assert {line.task for line in lines()} == {0}
-    (handle,) = [handle for handle in pool.executor._processes._handles.values() if handle.pid == pool.pid(name)]
-    of_another = LogLine(f"{name}-other", None, 1, "ERROR", "x", "not mine", None)
-    handle._handler.on_call("log_lines", {"lines": [of_another.to_plain()]})
-    assert not recent_logs().knows(of_another.connector)
-
-
-def test_process_cannot_read_offsets_or_report_states_of_other_connectors(pool: Pool) -> None:
-    pool.running_task(pool.spec("c"))
-    (handle,) = [handle for handle in pool.executor._processes._handles.values() if handle.pid == pool.pid("c")]
-    handler = handle._handler
-    assert handler.on_call("offset", {"connector": "c", "partition": {"a": 1}}).result(5) is None
-    with pytest.raises(ConnectError, match="no longer runs in this executor"):
-        handler.on_call("offset", {"connector": "other", "partition": {"a": 1}}).result(5)
-    handler.on_notification(
-        "task_state", {"start_id": 77, "task": ["other", 0], "state": "FAILED", "trace": "x", "version": None}
-    )
-    assert pool.states(77, "other", 0) == []

@@ -65,7 +65,7 @@ class RecordingListener:
     def on_stall(self, start_id: int, instance: str | TaskId, stall: Stall | None) -> None:
         self._record(start_id, str(instance), "moves" if stall is None else f"stalled {stall.kind} {stall.phase}", None)
 
-    def wait_for(self, start_id: int, who: str, what: str, timeout_s: float = 10.0) -> str | None:
+    def wait_for(self, start_id: int, who: str, what: str, timeout_s: float = 60.0) -> str | None:
         """Waits for a report and returns its trace."""
 
         def find() -> tuple[int, str, str, str | None] | None:
