@@ -54,7 +54,7 @@ class Pipeline:
             self.worker.client.wait_for(name, timeout_s=120)
 
     @contextlib.contextmanager
-    def writes(self, first: int, interval_s: float = 0.01) -> Iterator[None]:
+    def writes(self, first: int) -> Iterator[None]:
         """Changes rows from the key ``first`` on, and one row again and again."""
         stop = threading.Event()
 
@@ -62,7 +62,7 @@ class Pipeline:
             rng = random.Random(1)
             with psycopg.connect(self.database, autocommit=True) as connection:
                 number = 0
-                while not stop.wait(interval_s):
+                while not stop.wait(0.05):
                     number += 1
                     key = rng.randint(first + 1, self.rows)
                     connection.execute("UPDATE items SET name = name || '.', price = price + 1 WHERE id = %s", (key,))

@@ -20,6 +20,7 @@ from sluice.cli.errors import run
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.verify.pipeline import Pipeline, jdbc_sink_config, run_pipeline, source_config
+from tests.support.small_spark import INTERPRETED
 
 PLANTED = int(os.environ.get("SLUICE_VERIFY_PLANTED", "1000"))
 ROWS = 3 * PLANTED
@@ -133,11 +134,12 @@ def test_compares_lake_tables_under_writes(
         "table.name.format": "${table}",
         "write.mode": "upsert",
         "freshness.ms": "200",
+        **INTERPRETED,
     }
     with run_pipeline(broker, postgres.dsn(database), tmp_path, 300) as pipeline:
         pipeline.put("sink", sink)
         pipeline.start(source_config(postgres, database, prefix))
-        with pipeline.writes(100, interval_s=0.05):
+        with pipeline.writes(100):
             code, found = verify(pipeline, "sink", "--source", "source")
             assert (code, found["differences"], found["unsettled"]) == (0, 0, 0), found
             if table_format == "iceberg":
