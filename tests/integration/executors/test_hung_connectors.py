@@ -68,8 +68,11 @@ def test_hung_connectors_are_found_and_cost_the_others_nothing(
         assert client.health()["status"] == "healthy"
         assert sorted(client.connectors_expanded("status", "info")) == ["copy", "hung-poll", "hung-put", "hung-start", "source"]
         worker.wait_for(lambda: _stalled(client.progress("hung-put")) == ["putting"], 30, "progress of the hung sink")
-        for name in ("source", "copy"):
-            assert "stalled" not in json.dumps(client.status(name))
+        # A call of the others takes longer than the timeout at times if the machine is busy, but it returns.
+        others = ("source", "copy")
+        worker.wait_for(
+            lambda: all("stalled" not in json.dumps(client.status(name)) for name in others), 30, "the others to move"
+        )
 
         # The others lose nothing.
         with lines.open("a") as file:
@@ -77,19 +80,24 @@ def test_hung_connectors_are_found_and_cost_the_others_nothing(
         everything = [str(number) for number in range(_LINES)]
         worker.wait_for(lambda: copy.exists() and copy.read_text().split() == everything, 60, "all lines")
 
-        found = {one["name"]: one for one in client.diagnosis()["problems"]}
-        assert {name for name, one in found.items() if one["code"] == "stalled-call"} == {
-            "hung-poll/0",
-            "hung-put/0",
-            "hung-start",
-        }
+        found: dict[str, Any] = {}
+
+        def diagnosed() -> bool:
+            found.clear()
+            found.update({one["name"]: one for one in client.diagnosis()["problems"]})
+            stalled = {name for name, one in found.items() if one["code"] == "stalled-call"}
+            return stalled == {"hung-poll/0", "hung-put/0", "hung-start"}
+
+        worker.wait_for(diagnosed, 30, "the diagnosis of the stalls alone")
         assert found["hung-put/0"]["message"] == "task 0 is RUNNING and does not move: put() has not returned"
         assert found["hung-put/0"]["command"] == "sluice restart hung-put --task 0"
         assert "[hung-put|task-0] Task hung-put-0 has stalled since" in worker.log_tail(1_000_000)
         code = run(build(COMMANDS), ["diagnose", "hung-put", "--url", client.url])
         shown = capsys.readouterr().out
         assert (code, "hung-put/0: error: task 0 is RUNNING and does not move" in shown) == (1, True)
-        assert run(build(COMMANDS), ["diagnose", "source", "--url", client.url]) == 0
+        worker.wait_for(
+            lambda: run(build(COMMANDS), ["diagnose", "source", "--url", client.url]) == 0, 30, "a source without problems"
+        )
 
         # They move again, and the stall is over.
         client.delete("hung-start")

@@ -28,6 +28,25 @@ def verification_processes(*workers: WorkerProcess) -> list[psutil.Process]:
     return found
 
 
+def wait_for_run(worker: WorkerProcess) -> psutil.Process:
+    """Waits until a verification is in progress, and returns its process, which may have ended since."""
+    found: list[psutil.Process] = []
+
+    def is_in_progress() -> bool:
+        found.extend(verification_processes(worker))
+        return bool(found)
+
+    assert wait_until(is_in_progress, WAIT_S), "the next run begins"
+    return found[0]
+
+
+def has_ended(process: psutil.Process) -> bool:
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True  # between the two questions
+
+
 def shown(worker: WorkerProcess, name: str = "sink") -> dict[str, Any]:
     try:
         return worker.client.verification(name)

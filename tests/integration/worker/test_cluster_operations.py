@@ -124,10 +124,11 @@ def test_failed_task_restarts_and_every_worker_shows_it_with_the_same_diagnosis(
         def is_diagnosed(found: list[tuple[str, str]]) -> bool:
             return {("hung/0", "stalled-call"), ("hung/1", "stalled-call")} < set(found) and "ill/0" in dict(found)
 
-        cluster.wait_for(
-            lambda: all(is_diagnosed(diagnosed(number)) for number in (0, 1)), 30, "the same problems", lambda: diagnosed(0)
-        )
-        assert sorted(diagnosed(0)) == sorted(diagnosed(1))
+        def agree() -> bool:
+            found, other = (sorted(diagnosed(number)) for number in (0, 1))
+            return is_diagnosed(found) and found == other
+
+        cluster.wait_for(agree, 30, "the same problems", lambda: [diagnosed(number) for number in (0, 1)])
         settled = task_status(0)
         time.sleep(0.3)  # longer than the delay before another restart
         assert task_status(0) == settled
