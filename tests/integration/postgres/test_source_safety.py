@@ -405,9 +405,8 @@ def test_a_fast_shutdown_ends_although_the_task_is_paused_with_a_backlog(source:
         (record,) = source.read(1)
         source.store(record)
         db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 50000) i")  # more than sockets hold
-    started = time.monotonic()
-    call_with_timeout(server.stop, "a fast shutdown while the task is paused")
-    assert time.monotonic() - started < 15
+    # Without a SIGKILL by this process.
+    call_with_timeout(lambda: server.stop(grace_s=3600), "a fast shutdown while the task is paused")
     starting = threading.Thread(target=server.start)
     starting.start()
     ids = [r.key["id"] for r in source.read(50_000, timeout_s=60)]
