@@ -120,7 +120,7 @@ def broker_with_second_listener(folder: Path, listener: str, advertised: str) ->
         "inter.broker.listener.name": "PLAINTEXT",
         "controller.quorum.voters": f"1@{LOOPBACK}:{controller}",
     }
-    broker = EmbeddedBroker(folder, port=port, dies_with_parent=True, settings=settings)
+    broker = EmbeddedBroker(folder, port=port, dies_with_parent=True, short_lived=True, settings=settings)
     try:
         broker.start()
         yield broker

@@ -81,7 +81,7 @@ class Numbers:
             "connector.class": f"{_TOOLS}VerifiableSourceConnector",
             "tasks.max": str(tasks),
             "topic": self.topic,
-            "throughput": "20",
+            "throughput": "10",
             **more,
         }
 
