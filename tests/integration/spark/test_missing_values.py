@@ -1,4 +1,5 @@
-"""Upserts of changes that lack values: tombstones under soft deletes, and unavailable values; with files and with MERGE."""
+"""Upserts of changes that lack values: tombstones under soft deletes, and unavailable values; with files, and with MERGE:
+with SLUICE_CHAOS_KILLS all of them, otherwise those that need most of a statement."""
 
 from __future__ import annotations
 
@@ -26,6 +27,10 @@ def upsert(request: Any, props: dict[str, str], monkeypatch: pytest.MonkeyPatch)
     return {**props, "write.mode": "upsert"}
 
 
+# A MERGE costs several times what files do.
+rarely_with_merge = pytest.mark.parametrize("upsert", ["files", pytest.param("merge", marks=pytest.mark.long)], indirect=True)
+
+
 def write(topic: Any, id_: int, name: str | None, op: str = "u") -> None:
     topic.add(key(id_), change(op, None, {"id": id_, "name": name, "n": id_}, ROW))
 
@@ -39,6 +44,7 @@ def unavailable(task_run: Any) -> int:
     return int(task_run.task.progress()["tables"]["t"]["unavailable"])
 
 
+@rarely_with_merge
 def test_tombstones_alone_keep_the_other_columns_under_soft_deletes(upsert: Any, run: Any, topic: Any, read: Any) -> None:
     t = topic("t", schemas=True)
     write(t, 1, "one")
@@ -76,6 +82,7 @@ def test_soft_truncate_keeps_what_arrived_before_it_in_the_same_commit(upsert: A
     ]
 
 
+@rarely_with_merge
 def test_truncate_is_applied_when_a_task_receives_nothing_else_after_its_start(
     upsert: Any, run: Any, topic: Any, read: Any
 ) -> None:
@@ -112,6 +119,7 @@ def test_unavailable_value_of_an_absent_row_becomes_null_and_is_counted(
     assert caplog.text.count("unavailable values have become null") == 1
 
 
+@rarely_with_merge
 def test_unavailable_value_of_an_absent_row_is_refused_where_the_config_asks_for_it(
     upsert: Any, run: Any, topic: Any, read: Any
 ) -> None:
@@ -134,6 +142,7 @@ def test_unavailable_value_of_an_absent_row_is_refused_where_the_config_asks_for
     assert [(r["id"], r["name"]) for r in read("t")] == [(1, "one")]
 
 
+@rarely_with_merge
 def test_unavailable_values_are_always_null_where_the_config_asks_for_it(upsert: Any, run: Any, topic: Any, read: Any) -> None:
     t = topic("t", schemas=True)
     write(t, 1, "one")
