@@ -20,6 +20,7 @@ from tests.cluster.worker_process import WorkerProcess
 from tests.integration.verify.pipeline import jdbc_sink_config, run_pipeline, source_config
 from tests.integration.verify.scheduled_runs import (
     WAIT_S,
+    has_ended,
     last_ms,
     problems,
     shown,
@@ -136,7 +137,7 @@ class Blocked:
 
 
 def ends(process: psutil.Process) -> bool:
-    return wait_until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, WAIT_S)
+    return wait_until(lambda: has_ended(process), WAIT_S)
 
 
 def active(worker: WorkerProcess) -> set[str]:
