@@ -32,7 +32,7 @@ Spark = Any
 def spark(
     shared_cluster: EmbeddedSparkCluster, spark_props: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Spark]:
-    """A session of the cluster. The driver has a working directory of its own, as each executor has."""
+    """A session of a cluster. The driver has a working directory of its own, as each executor has."""
     shared_cluster.start()
     session.stop()
     with pytest.MonkeyPatch.context() as patch:
