@@ -7,11 +7,25 @@ from concurrent.futures import Future
 from typing import Any
 
 from connect.sink import FailedRead, RangeBatch
-from tests.integration.spark.conftest import Run, Topic
-from tests.support.range_readers import list_reader
+from tests.integration.spark.conftest import Context, Run, Topic
+from tests.support.range_readers import ListTransformingReader, list_reader
 
 Failed = tuple[int, int, bytes | None, str, str]
 """Partition, offset, value, stage, and error."""
+
+
+class _ChainContext(Context):
+    """Reads and reports with the run."""
+
+    def __init__(self, running: ChainRun, raw: bool) -> None:
+        super().__init__(running.topics, raw)
+        self._running = running
+
+    def range_reader(self) -> ListTransformingReader:
+        return self._running.reader
+
+    def report_failed_read(self, failure: FailedRead) -> Future[None]:
+        return self._running.report(failure)
 
 
 class ChainRun(Run):
@@ -23,10 +37,11 @@ class ChainRun(Run):
         self.failed: dict[tuple[int, int], Failed] = {}
         self._decoder = self.reader.decoder()
         super().__init__(settings, topics, raw=False, group=group)
-        self.context.range_reader = lambda: self.reader  # type: ignore[method-assign,assignment,return-value]
-        self.context.report_failed_read = self._report  # type: ignore[method-assign]
 
-    def _report(self, failure: FailedRead) -> Future[None]:
+    def _new_context(self, raw: bool) -> _ChainContext:
+        return _ChainContext(self, raw)
+
+    def report(self, failure: FailedRead) -> Future[None]:
         record = failure.record
         place = record.partition, record.offset
         self.failed[place] = (*place, record.value, failure.stage, str(failure.error))
@@ -38,5 +53,5 @@ class ChainRun(Run):
         raw = self.reader.raw_batch(topic.name, partition, first, last)
         found = self._decoder.decode(raw) if len(raw) else RangeBatch(raw, (), (), last)
         for failure in found.failures:
-            self._report(failure)
+            self.report(failure)
         self.task.put(list(found.records or ()))

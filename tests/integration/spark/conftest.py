@@ -18,7 +18,7 @@ from connect.converters.json.converter import JsonConverter
 from connect.converters.simple_header import SimpleHeaderConverter
 from connect.data.headers import Header, Headers
 from connect.record import RawBatch, SinkRecord, TopicPartition
-from connect.sink import FailedRead, OffsetRange, RangeBatch, TopicIdentity
+from connect.sink import FailedRead, OffsetRange, RangeBatch, RangeReader, TopicIdentity
 from connectors.spark import session, task
 from connectors.spark.config import parse_config
 from connectors.spark.delivery.maintenance_thread import MaintenanceThread
@@ -149,7 +149,7 @@ class Context:
     def positions(self) -> dict[TopicPartition, int]:
         return {tp: self.seeks.get(tp, self.group.get(tp, 0)) for tp in self.assigned}
 
-    def range_reader(self) -> ListRangeReader:
+    def range_reader(self) -> RangeReader:
         return ListRangeReader({name: t.logs for name, t in self.topics.items()}, self.converter, raw=self.raw_allowed)
 
     def count_read(self, partition: TopicPartition, records: int, size_bytes: int) -> None:
@@ -176,7 +176,7 @@ class Run:
     ) -> None:
         """``partitions``: those of each topic that the task has; by default all."""
         self.topics = list(topics)
-        self.context = Context(self.topics, raw)
+        self.context = self._new_context(raw)
         self.group = group
         self.task = SparkSinkTask()
         self.task.initialize(self.context)
@@ -187,6 +187,9 @@ class Run:
         self.context.group, self.context.assigned = group, set(owned)
         self.task.open(owned)
         self.position = {tp: self.context.seeks.get(tp, group.get(tp, 0)) for tp in owned}
+
+    def _new_context(self, raw: bool) -> Context:
+        return Context(self.topics, raw)
 
     def deliver(self, upto: int | None = None, batch: int = 500) -> None:
         """Delivers the topics' records in batches, up to an offset in each partition."""

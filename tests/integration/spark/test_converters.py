@@ -110,7 +110,7 @@ _ICEBERG_TYPES = {"tinyint": "int", "smallint": "int"}
 
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> MemoryRegistry:
-    found = MemoryRegistry(None)  # type: ignore[arg-type]  # nothing here reads the settings
+    found = MemoryRegistry()
     monkeypatch.setattr(registry_converter, "SchemaRegistry", lambda settings: found)
     return found
 

@@ -173,7 +173,8 @@ def _parquet_rows(table: Path) -> list[Any]:
 
 def _as_arrow(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Rows as Arrow returns them: a decimal has its scale, and a timestamp Arrow's time zone."""
-    return pa.Table.from_pylist(list(rows), pa.schema(list(COLUMNS.items()))).to_pylist()  # type: ignore[no-any-return]
+    found: list[Row] = pa.Table.from_pylist(list(rows), pa.schema(list(COLUMNS.items()))).to_pylist()
+    return found
 
 
 def _wait_until_equal(worker: subprocess.Popen[bytes], table: DeltaWriter | IcebergWriter, home: Path) -> None:

@@ -51,6 +51,13 @@ COLUMNS: dict[str, pa.DataType] = {
 START = dt.datetime(2026, 1, 1)
 
 
+def lease_of(config: Mapping[str, str]) -> session.Lease:
+    """The Spark that runs the query of a source."""
+    query = parse_config(config).query
+    assert query is not None
+    return session.lease(query.spark)
+
+
 def row(number: int, cursor: int | None = None) -> dict[str, Any]:
     """A row whose cursors, of any type, are in the order of one number."""
     n = number if cursor is None else cursor
@@ -294,7 +301,7 @@ def test_query_continues_in_another_jvm(spark: dict[str, str], directory: Parque
     config = {**FAST, **config_of(spark, directory)}
     with SourceHarness(SparkSourceTask(), config) as harness:
         assert ids(poll_all(harness)) == [1]
-        lease = session.lease(parse_config(config).query.spark)  # type: ignore[union-attr]  # this format has one
+        lease = lease_of(config)
         process: Any = lease.session()
         os.kill(process._jvm.java.lang.ProcessHandle.current().pid(), signal.SIGKILL)
         lease.release()
@@ -308,7 +315,7 @@ def test_query_continues_in_another_jvm(spark: dict[str, str], directory: Parque
 def test_task_that_stops_interrupts_its_query(spark: dict[str, str]) -> None:
     slow = "SELECT count(*) AS n FROM range(1000000000) a, range(1000000000) b WHERE a.id * b.id = 7"
     config = {**FAST, **spark, "source.query": slow, "cursor.column": "n"}
-    lease = session.lease(parse_config(config).query.spark)  # type: ignore[union-attr]  # this format has one
+    lease = lease_of(config)
     tracker = lease.session().sparkContext.statusTracker()
     try:
         with SourceHarness(SparkSourceTask(), config) as harness:

@@ -64,7 +64,8 @@ def reader_of(bootstrap: str, connector: dict[str, str], *, raw: bool = False) -
         TaskId("lake", 0), consumer_settings(bootstrap, sasl_password="hidden"), json, json, (_HEADER, {}), connector, raw
     )
     assert "hidden" not in repr(reader)
-    return pickle.loads(pickle.dumps(reader))  # type: ignore[no-any-return]
+    restored: KafkaRangeReader = pickle.loads(pickle.dumps(reader))
+    return restored
 
 
 def test_range_has_committed_records_and_ends_at_markers(broker: EmbeddedBroker, unique_name: Name) -> None:

@@ -11,14 +11,12 @@ import pytest
 import connectors.registry.converter as shared
 from connect.errors import DataError
 from connectors.registry.client import RegisteredSchema, SchemaRegistry
-from connectors.registry.config import RegistryConfig
 
 
 class MemoryRegistry(SchemaRegistry):
     """Keeps schemas by id and subject, as a registry does, in lists that tests read and write."""
 
-    def __init__(self, settings: RegistryConfig) -> None:
-        self._settings = settings
+    def __init__(self) -> None:
         self._schemas: list[RegisteredSchema] = []
         self.subjects: dict[str, list[int]] = {}
         self.asked = 0
@@ -71,15 +69,9 @@ class MemoryRegistry(SchemaRegistry):
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> MemoryRegistry:
     """The registry that every converter of the test talks to."""
-    made: list[MemoryRegistry] = []
-
-    def connect(settings: RegistryConfig) -> MemoryRegistry:
-        if not made:
-            made.append(MemoryRegistry(settings))
-        return made[0]
-
-    monkeypatch.setattr(shared, "SchemaRegistry", connect)
-    return connect(None)  # type: ignore[arg-type]  # nothing here reads the settings
+    found = MemoryRegistry()
+    monkeypatch.setattr(shared, "SchemaRegistry", lambda settings: found)
+    return found
 
 
 @pytest.fixture

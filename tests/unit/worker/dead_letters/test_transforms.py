@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -314,7 +314,7 @@ MASK = {"transforms": "m", "transforms.m.type": "MaskFieldValue", "transforms.m.
 
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> MemoryRegistry:
-    found = MemoryRegistry(cast(Any, None))
+    found = MemoryRegistry()
     monkeypatch.setattr(shared, "SchemaRegistry", lambda settings: found)
     return found
 
