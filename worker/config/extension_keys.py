@@ -106,7 +106,7 @@ SHORTEST_VERIFY_INTERVAL_MS = 5000
 
 
 def _check_verify_interval(name: str, value: Any) -> None:
-    if value != 0 and value < SHORTEST_VERIFY_INTERVAL_MS:
+    if value is not None and 0 != value < SHORTEST_VERIFY_INTERVAL_MS:  # None: no number, which is reported as such
         raise ConfigError.invalid(name, value, f"Value must be at least {SHORTEST_VERIFY_INTERVAL_MS}, or 0 for never")
 
 

@@ -73,7 +73,7 @@ class ScheduleSettings:
     """The schedules of connectors. References are resolved by :meth:`read` only, so that no request waits for a provider."""
 
     def __init__(self, resolve: Callable[[Config], Config], mask: SecretMask) -> None:
-        """``resolve`` returns a configuration with the values of config providers, or raises ConfigError."""
+        """``resolve`` returns keys of a configuration with the values of config providers, or raises ConfigError."""
         self._resolve = resolve
         self._mask = mask
         self._known: dict[str, _Read] = {}
@@ -102,7 +102,9 @@ class ScheduleSettings:
         has_references = _has_references(config)
         again_ms = now_ms + RESOLVE_AGAIN_MS if has_references else float("inf")
         try:
-            settings = VerifySettings.of(self._resolve(config) if has_references else config)
+            # Only these keys: this worker needs no secrets of connectors that run elsewhere.
+            own = {key.name: config[key.name] for key in VERIFY_KEYS if key.name in config}
+            settings = VerifySettings.of(self._resolve(own) if has_references else own)
         except ConnectError as e:
             # The last values stay, since a provider may be unavailable for a while.
             last = before.settings if before is not None and before.config == config else None

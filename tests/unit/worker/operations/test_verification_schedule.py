@@ -373,15 +373,17 @@ class Provider:
         self.interval = str(HOUR_MS)
         self.failure: ConnectError | None = None
         self.calls = 0
+        self.asked: set[str] = set()
 
     def resolve(self, config: Config) -> Config:
         self.calls += 1
+        self.asked |= config.keys()
         if self.failure is not None:
             raise self.failure
         return {key: self.interval if value == "${p:interval}" else value for key, value in config.items()}
 
 
-REFERENCE: dict[str, str | None] = {"verify.interval.ms": "${p:interval}"}
+REFERENCE: dict[str, str | None] = {"verify.interval.ms": "${p:interval}", "connection.password": "${p:password}"}
 
 
 def interval_ms(schedule: VerificationSchedule, name: str) -> int | None:
@@ -397,7 +399,7 @@ def test_schedule_from_a_config_provider_is_shown_wherever_the_connector_runs(si
     site.run(schedule, RESOLVE_AGAIN_MS)
     assert (interval_ms(schedule, "lake"), interval_ms(schedule, "elsewhere")) == (HOUR_MS, HOUR_MS)
     assert schedule.all_active(lambda name: True).keys() == {"lake", "elsewhere"}
-    assert provider.calls == 2
+    assert (provider.calls, provider.asked) == (2, {"verify.interval.ms"})
     provider.interval = "7200000"
     site.run(schedule, 1000)
     assert interval_ms(schedule, "elsewhere") == 7_200_000, "values may change without the configuration"
