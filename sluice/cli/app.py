@@ -12,6 +12,7 @@ import click
 
 PROGRAM, VARIABLE = "sluice", "_SLUICE_COMPLETE"
 """A shell that asks for completions sets the variable."""
+_HELP_OPTION = {"help_option_names": ["-h", "--help"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Command:
         module, _, attribute = self.target.partition(":")
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
+        command.context_settings.update(_HELP_OPTION)  # not only below the root command: click creates the option once
         return command
 
 
@@ -32,7 +34,7 @@ class LazyGroup(click.Group):
     """A group that imports a command's module only when the command is called."""
 
     def __init__(self, *, lazy: Mapping[str, Command], name: str, help: str) -> None:
-        super().__init__(name=name, help=help, context_settings={"help_option_names": ["-h", "--help"]})
+        super().__init__(name=name, help=help, context_settings={**_HELP_OPTION})
         self._lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -44,11 +44,16 @@ async def _ask_assistant(url: str, root: Path) -> list[str]:
     return [one["name"] for one in json.loads(getattr(answer, "text", ""))["problems"]]
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.timeout(900)
 def test_online_commands_work_with_an_apache_worker(
-    broker: EmbeddedBroker, sluice: Sluice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    broker: EmbeddedBroker,
+    sluice: Sluice,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    unique_name: Callable[[str], str],
 ) -> None:
+    # Other tests may have stored offsets in the group of a connector with the same name.
+    copy, dead_letters, topic = unique_name("copy"), unique_name("dead"), unique_name("online-commands")
     settings = {
         "bootstrap.servers": broker.bootstrap,
         "key.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -68,7 +73,7 @@ def test_online_commands_work_with_an_apache_worker(
         source = files / "lines.yaml"
         text = (
             "name: lines\nconnector.class: org.apache.kafka.connect.file.FileStreamSourceConnector\n"
-            f"file: {tmp_path}/lines.txt\ntopic: online-commands\n"
+            f"file: {tmp_path}/lines.txt\ntopic: {topic}\n"
         )
         source.write_text(text + "tasks.max: one\n")
         code, out, _ = sluice("apply", files)
@@ -84,9 +89,7 @@ def test_online_commands_work_with_an_apache_worker(
             "name": "lines", "type": "source", "state": "RUNNING", "tasks": "1/1", "failed": [], "worker": None,
             "class": "FileStreamSourceConnector",
         }  # fmt: skip
-        worker.wait_for(
-            lambda: json.loads(sluice("describe", "lines", "-o", "json")[1])[0]["topics"] == ["online-commands"], 30, "topics"
-        )
+        worker.wait_for(lambda: json.loads(sluice("describe", "lines", "-o", "json")[1])[0]["topics"] == [topic], 30, "topics")
         source.write_text(text + "batch.size: 7\n")
         assert sluice("plan", files)[1].splitlines()[1:] == ["    + batch.size = 7", "1 to update"]
         assert sluice("apply", files, "--wait")[0] == 0
@@ -101,17 +104,17 @@ def test_online_commands_work_with_an_apache_worker(
         worker.client.resume("lines")
         worker.client.wait_for("lines")
         sink = {
-            "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "topics": "online-commands",
+            "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "topics": topic,
             "file": str(tmp_path / "copy.txt"),
         }  # fmt: skip
-        worker.client.create("copy", sink)
+        worker.client.create(copy, sink)
 
         def position() -> int | None:
-            entries = json.loads(sluice("offsets", "get", "copy", "-o", "json")[1])
+            entries = json.loads(sluice("offsets", "get", copy, "-o", "json")[1])
             return entries[0]["offset"]["kafka_offset"] if entries else None
 
         worker.wait_for(lambda: position() == 2, _WAIT_S, "the sink")
-        to_time = ("offsets", "set", "copy", "--stop", "--bootstrap-server", broker.bootstrap, "--to-time")
+        to_time = ("offsets", "set", copy, "--stop", "--bootstrap-server", broker.bootstrap, "--to-time")
         assert sluice(*to_time, "2020-01-01T00:00:00Z", "--dry-run", "-o", "json")[1].count('"kafka_offset": 0') == 1
         code, _, err = sluice(*to_time, "2020-01-01T00:00:00Z")
         assert code == 0, err
@@ -122,25 +125,25 @@ def test_online_commands_work_with_an_apache_worker(
         # The worker has no resource for dead letters; the command reads the queue that the worker has written.
         dead = {
             **sink, "file": str(tmp_path / "dead.txt"), "errors.tolerance": "all", "transforms": "cast",
-            "errors.deadletterqueue.topic.name": "online-dlq", "errors.deadletterqueue.topic.replication.factor": "1",
+            "errors.deadletterqueue.topic.name": f"{topic}-dlq", "errors.deadletterqueue.topic.replication.factor": "1",
             "errors.deadletterqueue.context.headers.enable": "true", "transforms.cast.spec": "int32",
             "transforms.cast.type": "org.apache.kafka.connect.transforms.Cast$Value",
         }  # fmt: skip
-        worker.client.create("dead", dead)
+        worker.client.create(dead_letters, dead)
         direct = ("--bootstrap-server", broker.bootstrap, "--worker", tmp_path / "apache.properties")
 
         def letters() -> list[str]:
-            return sluice("dlq", "show", "dead", *direct, "-o", "json")[1].splitlines()
+            return sluice("dlq", "show", dead_letters, *direct, "-o", "json")[1].splitlines()
 
         worker.wait_for(lambda: len(letters()) == 2, _WAIT_S, "dead letters")
-        assert json.loads(letters()[0])["context"]["topic"] == "online-commands"
-        code, out, err = sluice("dlq", "group", "dead", *direct, "-o", "json")
+        assert json.loads(letters()[0])["context"]["topic"] == topic
+        code, out, err = sluice("dlq", "group", dead_letters, *direct, "-o", "json")
         assert [(one["count"], one["transform"]) for one in json.loads(out)] == [(2, "cast")], err
-        code, out, err = sluice("dlq", "replay", "dead", *direct, "--yes", "--apply", "--set", "transforms=")
+        code, out, err = sluice("dlq", "replay", dead_letters, *direct, "--yes", "--apply", "--set", "transforms=")
         assert (code, out) == (0, "2 of 2 dead letters were replayed\n"), err
         worker.wait_for(lambda: (tmp_path / "dead.txt").exists(), _WAIT_S, "the file of the sink")
         worker.wait_for(lambda: (tmp_path / "dead.txt").read_text() == "one\ntwo\n", _WAIT_S, "the replayed records")
-        worker.client.delete("dead")
+        worker.client.delete(dead_letters)
         code, _, err = sluice("logs", "lines")
         assert (code, "keeps no lines of single connectors (read its log files): it is one of Apache" in err) == (1, True)
         assert "FileStreamSource" in sluice("plugins")[1]
@@ -159,7 +162,7 @@ def test_online_commands_work_with_an_apache_worker(
         assert "nothing is wrong" not in sluice("diagnose")[1]
         assert asyncio.run(_ask_assistant(worker.client.url, files)) == ["broken/0"]
         assert sluice("delete", "broken")[0] == 0
-        assert sluice("delete", "lines", "copy") == (0, "lines was deleted\ncopy was deleted\n", "")
+        assert sluice("delete", "lines", copy) == (0, f"lines was deleted\n{copy} was deleted\n", "")
         assert sluice("get", "-o", "name")[1] == ""
     finally:
         worker.stop()

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from connect.config.properties import read_properties
-from sluice.cli.verify import verify
+from sluice.cli import COMMANDS
 from tests.support.helm_chart import ChartError, render_chart
 from tests.support.kubernetes_schemas import kubernetes_errors
 from worker.config.secrets import SecretMask
@@ -162,7 +162,7 @@ def test_verification_runs_on_a_schedule_with_the_worker_file_and_its_secrets() 
     assert kubernetes_errors(stateful_set) == []
     pod = template["spec"]
     (container,) = pod["containers"]
-    context = verify.make_context("verify", container["args"][2:])
+    context = COMMANDS["verify"].load().make_context("verify", container["args"][2:])
     assert context.params["connector"] == "orders-source"
     assert context.params["timeout"] == 3600
     assert {one["name"] for one in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
@@ -185,7 +185,7 @@ def test_verification_has_credentials_of_its_own_and_reaches_the_workers() -> No
     stateful_set["spec"]["template"] = template
     assert kubernetes_errors(stateful_set) == []
     (container,) = template["spec"]["containers"]
-    assert verify.make_context("verify", container["args"][2:]).params["url"] == "https://connect:8443"
+    assert COMMANDS["verify"].load().make_context("verify", container["args"][2:]).params["url"] == "https://connect:8443"
     secrets = {one["name"]: tuple(one["valueFrom"]["secretKeyRef"].values()) for one in container["env"] if "valueFrom" in one}
     assert secrets == {
         "SLUICE_CONNECT_TOKEN": ("verify-token", "token"),

@@ -23,7 +23,6 @@ from sluice.assistant.tools import ChangeTools, CommandTools, ReadTools
 from sluice.cli import COMMANDS
 from sluice.cli.app import build
 from sluice.cli.errors import run
-from sluice.cli.verify import verify
 
 _NOBODY = "http://127.0.0.1:9"
 
@@ -160,7 +159,7 @@ def test_no_text_becomes_an_option_of_a_command(text: str, tmp_path: Path) -> No
     command.verify(text, text, text, text, text, 3, text)
     options = [f"--{name}={text}" for name in ("source", "sink", "tables", "ignore-columns")]
     assert _Recorder.words == ("verify", *options, "--sample=3", f"--timeout={text}", "-o", "json", "--", text)
-    context = verify.make_context("verify", [*_Recorder.words[1:5], "--", text], help_option_names=["-h", "--help"])
+    context = COMMANDS["verify"].load().make_context("verify", [*_Recorder.words[1:5], "--", text])
     given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     assert given == {"connector", "source", "sink", "tables", "ignore_columns"}
     assert not context.meta.get("sluice.credentials")
