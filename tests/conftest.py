@@ -1,6 +1,8 @@
-"""Services for all tests: one broker, and one server of each kind of database, per session, in a temporary directory.
+"""Services for all tests. Each starts at its first use.
 
-Each starts at its first use. A test may kill or stop one: the fixture restarts it for the next test, with the same port and data.
+All processes of a run share one broker and one schema registry (tests/support/services.py); a test that harms its broker is
+marked ``harms_broker`` and gets another one. Each process has its own server of each kind of database; a test may kill or stop
+it: the fixture restarts it for the next test, with the same port and data.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -20,14 +23,24 @@ from hypothesis import settings
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.randomness import SEED, size
 from tests.support.registry import EmbeddedRegistry
+from tests.support.services import ServiceOwner, SharedBroker, ensure_started, shared_registry
+
+pytest_plugins = ["tests.support.selection"]
 
 # The machine's load decides how long an example takes.
-settings.register_profile("untimed", deadline=None, max_examples=int(os.environ.get("SLUICE_EXAMPLES", "40")))
+settings.register_profile("untimed", deadline=None, max_examples=size("SLUICE_EXAMPLES", 40))
 settings.load_profile("untimed")
 
 
-def pytest_configure() -> None:
+_owner = pytest.StashKey[ServiceOwner]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(SEED)
     # Background jobs of a shell ignore SIGINT, and nohup ignores SIGHUP. Processes that tests start would inherit that and ignore
     # the tests' signals; handlers are not inherited.
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -35,10 +48,20 @@ def pytest_configure() -> None:
             signal.signal(number, lambda *_: None)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "SLUICE_CHAOS_KILLS" not in os.environ:
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput") and not session.config.option.collectonly:
+        session.config.stash[_owner] = ServiceOwner()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells a process of pytest-xdist where the shared services are."""
+    node.workerinput["shared_services"] = str(node.config.stash[_owner].folder)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if (owner := config.stash.get(_owner, None)) is not None:
+        owner.close()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -61,17 +84,29 @@ def _share_loggers_of_pyspark() -> None:
 
 
 @pytest.fixture(scope="session")
+def shared_services(pytestconfig: pytest.Config) -> Path:
+    """The directory of the servers that all processes of the run share."""
+    given = getattr(pytestconfig, "workerinput", None)
+    return Path(given["shared_services"]) if given is not None else pytestconfig.stash[_owner].folder
+
+
+@pytest.fixture(scope="session")
 def services_dir() -> Iterator[Path]:
-    """A directory for the session's servers."""
+    """A directory for the servers of this process."""
     folder = Path(tempfile.mkdtemp(prefix="sluice-tests-"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def _broker(services_dir: Path) -> Iterator[EmbeddedBroker]:
+def _broker(shared_services: Path) -> EmbeddedBroker:
+    ensure_started(shared_services, "broker")
+    return SharedBroker(shared_services)
+
+
+@pytest.fixture(scope="session")
+def _own_broker(services_dir: Path) -> Iterator[EmbeddedBroker]:
     server = EmbeddedBroker(services_dir / "broker", dies_with_parent=True, short_lived=True)
-    server.start()
     yield server
     server.remove()
 
@@ -93,10 +128,13 @@ def _mariadb(services_dir: Path) -> Iterator[EmbeddedMariaDB]:
 
 
 @pytest.fixture
-def broker(_broker: EmbeddedBroker) -> EmbeddedBroker:
-    """The session's broker, running: ``.bootstrap``, ``.port``, ``.kill()``, ``.stop()``, ``.start()``, ``.restart()``."""
-    _broker.start()
-    return _broker
+def broker(request: pytest.FixtureRequest) -> EmbeddedBroker:
+    """A running broker: ``.bootstrap``, ``.port``. A test marked ``harms_broker`` may also call ``.kill()``, ``.stop()``,
+    ``.start()``, and ``.restart()``."""
+    harms = request.node.get_closest_marker("harms_broker") is not None
+    found: EmbeddedBroker = request.getfixturevalue("_own_broker" if harms else "_broker")
+    found.start()
+    return found
 
 
 @pytest.fixture
@@ -114,18 +152,10 @@ def mariadb(_mariadb: EmbeddedMariaDB) -> EmbeddedMariaDB:
 
 
 @pytest.fixture(scope="session")
-def _registry(services_dir: Path) -> Iterator[EmbeddedRegistry]:
-    server = EmbeddedRegistry(services_dir / "registry", dies_with_parent=True)
-    server.start()
-    yield server
-    server.remove()
-
-
-@pytest.fixture
-def registry(_registry: EmbeddedRegistry) -> EmbeddedRegistry:
-    """The session's schema registry, running: ``.url``, ``.port``, ``.kill()``, ``.start()``. Its data is lost when it stops."""
-    _registry.start()
-    return _registry
+def registry(shared_services: Path) -> EmbeddedRegistry:
+    """The schema registry of the whole run: ``.url``, ``.port``."""
+    ensure_started(shared_services, "registry")
+    return shared_registry(shared_services)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from connect.config.properties import parse_properties
 from tests.browser import plugins
 from tests.browser.conftest import NewPage
 from tests.cluster.worker_process import WorkerProcess
+from tests.support.waiting import WAIT_S
 
 DATAGEN = "io.confluent.kafka.connect.datagen.DatagenConnector"
 INSERT = "org.apache.kafka.connect.transforms.InsertField$Value"
@@ -137,7 +138,7 @@ def test_preview_of_a_sink_reads_its_topic_and_shows_failures(
     topic = unique_name("users")
     made = {"connector.class": "Datagen", "quickstart": "users", "topic": topic, "max.interval": "0", "count": "30"}
     worker.client.create("maker", made)
-    worker.wait_for(lambda: [one["records"] for one in worker.client.progress("maker")] == [30], 30, "records")
+    worker.wait_for(lambda: [one["records"] for one in worker.client.progress("maker")] == [30], WAIT_S, "records")
     sink = {"connector.class": "FileStreamSink", "topics": topic, "file": "/dev/null"}
     cast = {"transforms": "cast", "transforms.cast.type": "org.apache.kafka.connect.transforms.Cast$Value"}
     worker.client.create("sink", {**sink, **cast, "transforms.cast.spec": "registertime:string"}, initial_state="STOPPED")

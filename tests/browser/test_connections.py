@@ -98,6 +98,7 @@ def test_tables_are_chosen_by_keyboard_search_and_schema(
     expect(page.get_by_role("region", name="Check")).to_contain_text("The configuration is valid")
 
 
+@pytest.mark.long
 def test_picker_stays_usable_with_5000_tables(
     worker: WorkerProcess, new_page: NewPage, postgres: EmbeddedPostgres, database: str, options: dict[str, str]
 ) -> None:

@@ -18,9 +18,9 @@ from sluice.embedded.broker import EmbeddedBroker
 from tests.browser.conftest import NewPage
 from tests.cluster.worker_process import WorkerProcess
 from tests.interop.apache_worker import APACHE_STANDALONE
+from tests.support.waiting import WAIT_S
 
 SOURCE = {"connector.class": "FileStreamSource", "topic": "lines", "file": "/nowhere/else"}
-STOP_S = 20
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def served(target: str, *options: str) -> Iterator[str]:
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            code = process.wait(STOP_S)
+            code = process.wait(WAIT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
@@ -68,6 +68,7 @@ def test_page_that_may_only_show_has_no_buttons(worker: WorkerProcess, new_page:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.long
 def test_page_operates_a_worker_of_apache_kafka_connect(broker: EmbeddedBroker, new_page: NewPage, tmp_path: Path) -> None:
     settings = {
         "bootstrap.servers": broker.bootstrap,
@@ -84,7 +85,7 @@ def test_page_operates_a_worker_of_apache_kafka_connect(broker: EmbeddedBroker, 
         (tmp_path / "lines.txt").write_text("one\ntwo\n")
         sink = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "topics": "apache-lines"}
         worker.client.create("broken", {**sink, "file": "/nowhere/x.txt"})
-        worker.client.wait_for("broken", "FAILED")
+        worker.client.wait_for("broken", "FAILED", timeout_s=WAIT_S)
         with served(worker.url) as url:
             page = new_page(url)
             expect(page.locator("tbody th.name a")).to_have_text(["broken"])

@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NewPage
 from tests.cluster.worker_process import WorkerProcess
+from tests.support.waiting import WAIT_S
 
 SOURCE = {"connector.class": "FileStreamSource", "topic": "lines", "file": "/nowhere/else"}
 HOSTILE = "<img src=x onerror=document.title='owned'>"
@@ -35,7 +36,7 @@ def test_overview_shows_failures_first_and_counts_filter(worker: WorkerProcess, 
     worker.client.create("a-source", SOURCE)
     worker.client.create("b-stopped", SOURCE, initial_state="STOPPED")
     worker.client.create("z-broken", {"connector.class": "FileStreamSink", "topics": "lines", "file": "/nowhere/x.txt"})
-    worker.client.wait_for("z-broken", "FAILED")
+    worker.client.wait_for("z-broken", "FAILED", timeout_s=WAIT_S)
     page = new_page(ui(worker))
     expect(page.locator("tbody tr")).to_have_count(3)
     assert rows(page) == ["z-broken", "a-source", "b-stopped"]
@@ -64,7 +65,7 @@ def test_overview_without_connectors_says_how_to_begin(worker: WorkerProcess, ne
 def test_hostile_names_and_traces_are_only_text(worker: WorkerProcess, new_page: NewPage) -> None:
     name = "<b>x&amp;"
     worker.client.create(name, {"connector.class": "FileStreamSink", "topics": "lines", "file": f"/nowhere/{HOSTILE}"})
-    worker.client.wait_for(name, "FAILED")
+    worker.client.wait_for(name, "FAILED", timeout_s=WAIT_S)
     page = new_page(ui(worker))
     expect(page.locator("tbody th.name a")).to_have_text(name)
     expect(page.locator(".failure")).to_contain_text(HOSTILE)
@@ -82,7 +83,7 @@ def test_hostile_names_and_traces_are_only_text(worker: WorkerProcess, new_page:
 def test_selected_connectors_are_paused_together(worker: WorkerProcess, new_page: NewPage) -> None:
     for name in ("one", "two", "three"):
         worker.client.create(name, SOURCE)
-        worker.client.wait_for(name)
+        worker.client.wait_for(name, timeout_s=WAIT_S)
     page = new_page(ui(worker))
     for name in ("one", "two"):
         page.get_by_role("checkbox", name=f"Select {name}").check()
@@ -95,14 +96,14 @@ def test_selected_connectors_are_paused_together(worker: WorkerProcess, new_page
     confirm(page, "Pause 2")
     expect(page.get_by_role("link", name="2 Paused")).to_be_visible()
     expect(toolbar).to_have_count(0)
-    worker.client.wait_for("two", "PAUSED")
+    worker.client.wait_for("two", "PAUSED", timeout_s=WAIT_S)
     assert worker.client.status("three")["connector"]["state"] == "RUNNING"
 
 
 def test_failed_task_shows_its_cause_and_is_restarted(worker: WorkerProcess, new_page: NewPage, tmp_path: Path) -> None:
     target = tmp_path / "later" / "copy.txt"
     worker.client.create("copy", {"connector.class": "FileStreamSink", "topics": "lines", "file": str(target)})
-    worker.client.wait_for("copy", "FAILED")
+    worker.client.wait_for("copy", "FAILED", timeout_s=WAIT_S)
     page = new_page(ui(worker, "connectors/copy"))
     failure = page.get_by_role("region", name="Task 0 failed")
     expect(failure).to_contain_text(str(target))
@@ -168,7 +169,7 @@ def test_offsets_change_only_when_stopped_with_before_and_after_and_undo(
     file = tmp_path / "in.txt"
     file.write_text("one\ntwo\n")
     worker.client.create("reader", {"connector.class": "FileStreamSource", "topic": unique_name("lines"), "file": str(file)})
-    worker.wait_for(lambda: worker.client.offsets("reader") != [], 30, "offsets")
+    worker.wait_for(lambda: worker.client.offsets("reader") != [], WAIT_S, "offsets")
     page = new_page(ui(worker, "connectors/reader/offsets"))
     expect(page.get_by_role("button", name="Reset all")).to_be_disabled()
     page.get_by_role("button", name="Stop reader").click()

@@ -11,6 +11,7 @@ from connect.errors import NotFoundError
 from rest.polling import wait_until
 from tests.browser.conftest import NewPage
 from tests.cluster.worker_process import WorkerProcess
+from tests.support.waiting import WAIT_S
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def sink(worker: WorkerProcess, tmp_path: Path) -> str:
         "errors.deadletterqueue.context.headers.enable": "true",
     }
     worker.client.create("numbers-sink", config)
-    assert wait_until(lambda: _has_dead_letter(worker), 60)
+    assert wait_until(lambda: _has_dead_letter(worker), WAIT_S)
     return "numbers-sink"
 
 
@@ -72,7 +73,7 @@ def test_log_of_a_connector_is_live(worker: WorkerProcess, sink: str, new_page: 
 
 def test_problems_and_missing_verifications_are_shown(worker: WorkerProcess, new_page: NewPage) -> None:
     worker.client.create("broken", {"connector.class": "FileStreamSink", "topics": "lines", "file": "/nowhere/x.txt"})
-    worker.client.wait_for("broken", "FAILED")
+    worker.client.wait_for("broken", "FAILED", timeout_s=WAIT_S)
     page = new_page(f"{worker.url}/ui#/diagnosis")
     article = page.locator("article.finding", has_text="broken")
     expect(article.first).to_contain_text("/nowhere/x.txt")

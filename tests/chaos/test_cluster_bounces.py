@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,16 +9,16 @@ import pytest
 
 from sluice.embedded.broker import EmbeddedBroker
 from tests.cluster.cluster import Cluster
-from tests.cluster.counting import RECOVERY_S, Counting
+from tests.cluster.counting import Counting
 from tests.cluster.worker_process import WorkerProcess
+from tests.support import randomness
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3000)]
 
-ROUNDS = int(os.environ.get("SLUICE_CHAOS_ROUNDS", "1"))
-KILLS = int(os.environ.get("SLUICE_CHAOS_CLUSTER_KILLS", "2"))
-STEPS = int(os.environ.get("SLUICE_CHAOS_STEPS", "3"))
-SEED = int(os.environ.get("SLUICE_CHAOS_SEED", "20261121"))
-WORKERS = 3 if "SLUICE_CHAOS_KILLS" in os.environ else 2
+ROUNDS = randomness.size("SLUICE_ROUNDS", 1)
+KILLS = randomness.size("SLUICE_KILLS", 2)
+STEPS = randomness.size("SLUICE_STEPS", 3)
+WORKERS = randomness.size("SLUICE_WORKERS", 2)
 FLUSH_S = 0.5
 # A busy machine may store offsets this much later than the flush interval.
 SLACK_S = 3.0
@@ -63,6 +61,7 @@ def test_rolling_restart_neither_loses_nor_repeats_records(tmp_path: Path, broke
 @pytest.mark.parametrize(
     "exactly_once", [pytest.param(False, id="at_least_once", marks=pytest.mark.long), pytest.param(True, id="exactly_once")]
 )
+@pytest.mark.long
 def test_workers_killed_one_after_the_other_lose_no_records(tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool) -> None:
     settings = {**QUICK, **({**EXACTLY_ONCE, **ONE_PROCESS} if exactly_once else {**AT_LEAST_ONCE, **THREADS})}
     with Cluster(broker, tmp_path, WORKERS, settings) as cluster:
@@ -86,10 +85,10 @@ def test_workers_killed_one_after_the_other_lose_no_records(tmp_path: Path, brok
 class Disturber:
     """Disturbs a cluster with random actions and waits only sometimes for its recovery."""
 
-    def __init__(self, cluster: Cluster, counting: Counting, seed: int, *, freezes: bool) -> None:
+    def __init__(self, cluster: Cluster, counting: Counting, *, freezes: bool) -> None:
         self._cluster = cluster
         self._counting = counting
-        self._random = random.Random(seed)
+        self._random = randomness.chance("disturbances")
         self._actions: list[Callable[[], None]] = [
             self.stop_and_start, self.kill_and_start, self.change_tasks, self.restart_connector, self.restart_task, self.pause,
         ]  # fmt: skip
@@ -111,13 +110,13 @@ class Disturber:
         worker = self._any_worker()
         self._cluster.stop(worker)
         worker.start()
-        worker.wait_until_up(RECOVERY_S)
+        worker.wait_until_up()
 
     def kill_and_start(self) -> None:
         worker = self._any_worker()
         worker.kill()
         worker.start()
-        worker.wait_until_up(RECOVERY_S)
+        worker.wait_until_up()
 
     def freeze_and_thaw(self) -> None:
         worker = self._any_worker()
@@ -143,6 +142,7 @@ class Disturber:
 @pytest.mark.parametrize(
     "exactly_once", [pytest.param(False, id="at_least_once"), pytest.param(True, id="exactly_once", marks=pytest.mark.long)]
 )
+@pytest.mark.long
 def test_task_runs_on_at_most_one_worker(tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool) -> None:
     delivery = EXACTLY_ONCE if exactly_once else {**AT_LEAST_ONCE, **THREADS}
     settings = {**QUICK, "scheduled.rebalance.max.delay.ms": "0", **delivery}
@@ -151,7 +151,7 @@ def test_task_runs_on_at_most_one_worker(tmp_path: Path, broker: EmbeddedBroker,
         counting = Counting(cluster)
         counting.create()
         # Without exactly-once, late writes of a frozen worker are not fenced.
-        disturber = Disturber(cluster, counting, SEED, freezes=exactly_once)
+        disturber = Disturber(cluster, counting, freezes=exactly_once)
         for _ in range(STEPS):
             disturber.disturb()
         counting.wait_until_it_counts()

@@ -12,7 +12,8 @@ import pytest
 from connect.errors import UnreachableError
 from sluice.embedded.broker import EmbeddedBroker
 from tests.cluster.cluster import Cluster
-from tests.cluster.counting import RECOVERY_S, Counting
+from tests.cluster.counting import Counting
+from tests.support.waiting import WAIT_S
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1500)]
 
@@ -77,7 +78,7 @@ def crash_id(crash: Crash) -> str:
 
 
 # Without exactly-once, "offsets.written" is the same a moment later.
-LONG = {"source.produced:5 at least once"}
+LONG = {"source.produced:5 at least once", "cluster.tasks_stopped", "cluster.fenced"}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_worker_killed_at_a_crash_point_leaves_no_incomplete_changes(
         # The crashing worker may be the one that handles the request.
         with contextlib.suppress(UnreachableError, AssertionError):
             crash.provoke(cluster, counting)
-        assert victim.wait_for_crash(RECOVERY_S), f"{crash.point} was not reached\n{victim.log_tail()}"
+        assert victim.wait_for_crash(WAIT_S), f"{crash.point} was not reached\n{victim.log_tail()}"
         if not other.running:
             cluster.start(other)
         cluster.wait_for_members(1)

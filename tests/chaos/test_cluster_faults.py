@@ -14,15 +14,17 @@ from rest.client import ConnectClient
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
 from tests.cluster.cluster import Cluster
-from tests.cluster.counting import RECOVERY_S, Counting
+from tests.cluster.counting import Counting
 from tests.cluster.namespace import NotAllowedError, namespace
 from tests.cluster.proxy import broker_with_second_listener, proxied_broker
 from tests.cluster.topics import read_topic
 from tests.cluster.worker_process import WorkerProcess
+from tests.support import randomness
+from tests.support.waiting import WAIT_S
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1500)]
 
-BROKER_DOWN_S = float(os.environ.get("SLUICE_CHAOS_BROKER_AWAY_S", "5"))
+BROKER_DOWN_S = randomness.size("SLUICE_BROKER_DOWN_S", 5)
 FLUSH_S = 0.5
 # A busy machine may store offsets this much later than the flush interval.
 SLACK_S = 3.0
@@ -96,7 +98,7 @@ def test_worker_cut_off_from_the_broker_stops_its_instances(tmp_path: Path) -> N
         assert any(one["worker_id"] == cut_off.worker_id for one in cluster.client().status(counting.source)["tasks"])
         proxy.cut()
         cut_off.wait_for(
-            lambda: "stopping all its connectors and tasks" in cut_off.log_tail(), RECOVERY_S, "the worker to stop its tasks"
+            lambda: "stopping all its connectors and tasks" in cut_off.log_tail(), WAIT_S, "the worker to stop its tasks"
         )
         cluster.wait_for_members(1)
         counting.wait_until_running_on(cluster.workers[0])
@@ -133,7 +135,7 @@ def test_worker_that_loses_its_network_stops_its_instances(tmp_path: Path) -> No
         assert any(one["worker_id"] == cut_off.worker_id for one in unaffected.client.status(counting.source)["tasks"])
         network.cut()
         cut_off.wait_for(
-            lambda: "stopping all its connectors and tasks" in cut_off.log_tail(), RECOVERY_S, "the worker to stop its tasks"
+            lambda: "stopping all its connectors and tasks" in cut_off.log_tail(), WAIT_S, "the worker to stop its tasks"
         )
         cluster.wait_for_members(1)
         counting.wait_until_running_on(unaffected)
@@ -146,6 +148,8 @@ def test_worker_that_loses_its_network_stops_its_instances(tmp_path: Path) -> No
     outcome.assert_duplicates_bounded(1, int(counting.rate * (FLUSH_S + SLACK_S)))
 
 
+@pytest.mark.harms_broker
+@pytest.mark.long
 def test_broker_restart_during_a_rebalance_only_delays_it(tmp_path: Path, broker: EmbeddedBroker) -> None:
     # The frozen worker delays the rebalance, so its session must not time out before the broker is killed.
     patient = {**QUICK, **THREADS, "session.timeout.ms": "60000"}
@@ -156,11 +160,11 @@ def test_broker_restart_during_a_rebalance_only_delays_it(tmp_path: Path, broker
         counting.create()
         second.freeze()
         third.start()
-        cluster.wait_for(lambda: cluster.group().state == "PreparingRebalance", RECOVERY_S, "a rebalance", cluster.group)
+        cluster.wait_for(lambda: cluster.group().state == "PreparingRebalance", WAIT_S, "a rebalance", cluster.group)
         broker.kill()
         broker.start()
         second.thaw()
-        third.wait_until_up(RECOVERY_S)
+        third.wait_until_up()
         cluster.wait_for_members(3)
         counting.wait_until_it_counts()
         outcome = counting.finish()
@@ -169,6 +173,7 @@ def test_broker_restart_during_a_rebalance_only_delays_it(tmp_path: Path, broker
     outcome.assert_duplicates_bounded(1, int(counting.rate * (FLUSH_S + SLACK_S)))
 
 
+@pytest.mark.harms_broker
 def test_transactions_that_expire_while_a_broker_is_frozen_are_repeated(tmp_path: Path, broker: EmbeddedBroker) -> None:
     # No session times out meanwhile, so that no task restarts because of a rebalance.
     patient = {**settings(exactly_once=True), **THREADS, "session.timeout.ms": "30000", "heartbeat.interval.ms": "10000"}
@@ -185,7 +190,7 @@ def test_transactions_that_expire_while_a_broker_is_frozen_are_repeated(tmp_path
         os.kill(pid, signal.SIGSTOP)
         try:
             restart_message = "restarts from its last committed offsets"
-            worker.wait_for(lambda: restart_message in worker.log_tail(1_000_000), RECOVERY_S, "a restart of a task")
+            worker.wait_for(lambda: restart_message in worker.log_tail(1_000_000), WAIT_S, "a restart of a task")
         finally:
             os.kill(pid, signal.SIGCONT)
         counting.wait_until_it_counts()
@@ -197,6 +202,8 @@ def test_transactions_that_expire_while_a_broker_is_frozen_are_repeated(tmp_path
     assert not [one for one in statuses if b"FAILED" in (one.value or b"")]
 
 
+@pytest.mark.harms_broker
+@pytest.mark.long
 def test_worker_waits_for_an_unavailable_broker_while_rest_responds(tmp_path: Path, broker: EmbeddedBroker) -> None:
     with Cluster(broker, tmp_path, 2, {**QUICK, **THREADS}) as cluster:
         cluster.start()

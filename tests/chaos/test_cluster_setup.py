@@ -11,7 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import LOOPBACK, free_ports
 from tests.cluster.cluster import Cluster
-from tests.cluster.counting import RECOVERY_S, Counting
+from tests.cluster.counting import Counting
+from tests.support.waiting import WAIT_S
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1500)]
 
@@ -23,19 +24,21 @@ COMPACTED = {"cleanup.policy": "compact"}
 
 def create_topic(broker: EmbeddedBroker, name: str, partitions: int, config: Mapping[str, str]) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1, config=dict(config))])[name].result(30)
+    admin.create_topics([NewTopic(name, partitions, 1, config=dict(config))])[name].result(WAIT_S)
 
 
 def log_of_failed_start(cluster: Cluster) -> str:
     """Starts a worker that must exit with HERDER_FAILED and returns its log."""
     worker = cluster.workers[0]
     worker.start()
-    assert worker.wait_for_exit(RECOVERY_S) == HERDER_FAILED, worker.log_tail()
+    assert worker.wait_for_exit() == HERDER_FAILED, worker.log_tail()
     return worker.log_tail()
 
 
 # tests/integration/worker/test_stores.py has the config topic.
-@pytest.mark.parametrize("what", [pytest.param("config", marks=pytest.mark.long), "offset", "status"])
+@pytest.mark.parametrize(
+    "what", [pytest.param("config", marks=pytest.mark.long), "offset", pytest.param("status", marks=pytest.mark.long)]
+)
 def test_internal_topic_without_compaction_is_rejected(tmp_path: Path, broker: EmbeddedBroker, what: str) -> None:
     with Cluster(broker, tmp_path, 1, THREADS) as cluster:
         topic = cluster.properties[f"{what}.storage.topic"]
@@ -79,9 +82,7 @@ def test_worker_waits_for_an_unavailable_broker_and_shuts_down_on_request(tmp_pa
     with Cluster(broker, tmp_path, 1, {"bootstrap.servers": unused_address, **THREADS}) as cluster:
         worker = cluster.workers[0]
         worker.start()
-        worker.wait_for(
-            lambda: unused_address in worker.log_tail() and "trying again" in worker.log_tail(), RECOVERY_S, "a warning"
-        )
+        worker.wait_for(lambda: unused_address in worker.log_tail() and "trying again" in worker.log_tail(), WAIT_S, "a warning")
         assert worker.client.health()["status"] != "healthy"
         assert worker.stop() == 0
         assert "Traceback" not in worker.log_tail()
@@ -89,7 +90,8 @@ def test_worker_waits_for_an_unavailable_broker_and_shuts_down_on_request(tmp_pa
 
 # In the first case the intruder notices as with neither log longer, in an easier way that a unit test has.
 @pytest.mark.parametrize(
-    "longer_config_log", [pytest.param("first cluster", marks=pytest.mark.long), "second cluster", "neither"]
+    "longer_config_log",
+    [pytest.param("first cluster", marks=pytest.mark.long), pytest.param("second cluster", marks=pytest.mark.long), "neither"],
 )
 def test_clusters_with_the_same_group_id_are_detected_and_keep_their_connectors(
     tmp_path: Path, broker: EmbeddedBroker, longer_config_log: str
@@ -121,7 +123,7 @@ def test_clusters_with_the_same_group_id_are_detected_and_keep_their_connectors(
             intruder.start()
             first.wait_for(
                 lambda: any("group.id" in cluster.workers[0].log_tail() for cluster in (first, second)),
-                RECOVERY_S,
+                WAIT_S,
                 "a report of the shared group.id",
                 second.log_tails,
             )

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import random
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from connect.errors import ConnectError, RetriableError
@@ -26,11 +25,16 @@ from connectors.spark.tables.table_lock import TableLock
 from rest.client import ConnectClient
 from sluice.embedded import jars
 from sluice.embedded.broker import EmbeddedBroker
-from tests.chaos.background import Background
-from tests.cluster.worker_process import SLUICE_STANDALONE, WorkerProcess
+from tests.cluster.topics import read_topic
+from tests.cluster.worker_process import WorkerProcess
 from tests.integration.spark.table_access import FORMATS, TableAccess
+from tests.support import randomness
+from tests.support.background import BackgroundWriter
+from tests.support.standalone_worker import SHORT_SESSIONS, WITHOUT_SCHEMAS, create_worker
+from tests.support.waiting import WAIT_S, eventually
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.chaos,
     pytest.mark.timeout(20_000),
     # PySpark's collect() leaves the socket it read from to Python's reference counting.
@@ -38,35 +42,35 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-FAULTS = int(os.environ.get("SLUICE_LAKE_FAULTS", "2"))
+KILLS = randomness.size("SLUICE_KILLS", 2)
 """How often a worker is killed or stopped: by turns, and at random beyond the first two. 200 take some hours."""
-SEED = int(os.environ.get("SLUICE_CHAOS_SEED", "20261121"))
 PARTITIONS = 3
 KEYS = 500
 READY_S = 300.0
-CARE_S = 4.0 if FAULTS > 2 else 20.0
+CARE_S = 4.0 if KILLS > 2 else 20.0
 """Between two rounds of OPTIMIZE and VACUUM."""
 LOCAL_SPARK = {"spark.master": "local[1]", "spark.conf.spark.driver.memory": "1g"}
 SINKS = {"lake-append": "append", "lake-upsert": "upsert"}
 
 
-class Records(Background):
+class Records:
     """Produces numbered records until it is stopped: events without keys, and changes of rows with tombstones."""
 
     def __init__(self, bootstrap: str, append: str, upsert: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5})
-        super().__init__("lake-records")
         self._topics = append, upsert
+        self._writer = BackgroundWriter("lake-records", self._run)
+        self.start = self._writer.start
 
     def stop(self) -> None:
-        super().stop()
-        assert self._producer.flush(60) == 0
+        self._writer.stop()
+        assert self._producer.flush(WAIT_S) == 0
 
-    def _run(self) -> None:
+    def _run(self, stop: threading.Event) -> None:
         append, upsert = self._topics
-        chance = random.Random(SEED)
+        chance = randomness.chance("records")
         n = 0
-        while not self._stop.wait(0.1):  # a producer that sends more often keeps the broker busy with requests
+        while not stop.wait(0.1):  # a producer that sends more often keeps the broker busy with requests
             for _ in range(20):
                 n += 1
                 id_ = chance.randrange(KEYS)
@@ -76,11 +80,12 @@ class Records(Background):
             self._producer.poll(0)
 
 
-class Care(Background):
+class Care:
     """Another Spark that runs OPTIMIZE and VACUUM on tables, again and again."""
 
     def __init__(self, tables: list[TableAccess]) -> None:
-        super().__init__("lake-care")
+        self._writer = BackgroundWriter("lake-care", self._run)
+        self.start, self.stop = self._writer.start, self._writer.stop
         self._tables = tables
         folder = str(jars.folder_of(jars.jar_set("spark")))
         # The address of the other tests with Spark: a process uses only one.
@@ -89,8 +94,8 @@ class Care(Background):
         self._spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
         self.rounds = 0
 
-    def _run(self) -> None:
-        while not self._stop.wait(CARE_S):
+    def _run(self, stop: threading.Event) -> None:
+        while not stop.wait(CARE_S):
             for table in self._tables:
                 # On local disks, commits are safe in one JVM only, so a writer in another one takes the lock.
                 # Commits that the sinks have planned meanwhile then conflict.
@@ -104,9 +109,11 @@ class Care(Background):
         return found
 
     def close(self) -> None:
-        self._stop.set()
-        self._lease.release()
-        session.stop()
+        try:
+            self._writer.stop()
+        finally:
+            self._lease.release()
+            session.stop()
 
 
 class Lake:
@@ -129,28 +136,14 @@ class Lake:
         self._bootstrap = broker.bootstrap
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         for created in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in self.topics.values()]).values():
-            created.result(30)
+            created.result(WAIT_S)
         self._names = {f"{name}-{sink}": mode for sink, mode in SINKS.items()}
-        files = [self._write(home, sink, mode) for sink, mode in self._names.items()]
-        self.workers = [WorkerProcess(SLUICE_STANDALONE, home, n, self._worker(home, n), connector_files=files) for n in workers]
+        configs = {sink: self._config(home, mode) for sink, mode in self._names.items()}
+        properties = {**WITHOUT_SCHEMAS, **SHORT_SESSIONS, "task.executors": "1"}
+        self.workers = [create_worker(home, broker, configs, properties, name=worker) for worker in workers]
 
-    def _worker(self, home: Path, name: str) -> dict[str, str]:
+    def _config(self, home: Path, mode: str) -> dict[str, str]:
         return {
-            "bootstrap.servers": self._bootstrap,
-            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-            "key.converter.schemas.enable": "false",
-            "value.converter.schemas.enable": "false",
-            "offset.storage.file.filename": str(home / f"offsets-{name}"),
-            "offset.flush.interval.ms": "500",
-            "task.executors": "1",
-            "consumer.session.timeout.ms": "2500",
-            "consumer.heartbeat.interval.ms": "500",
-        }
-
-    def _write(self, home: Path, name: str, mode: str) -> Path:
-        properties = {
-            "name": name,
             "connector.class": "SparkSink",
             "topics": self.topics[mode],
             **self._spark,
@@ -160,9 +153,6 @@ class Lake:
             "metadata.columns": "__partition,__offset",
             "freshness.ms": "1000",
         }
-        path = home / f"{name}.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
-        return path
 
     def start(self, worker: WorkerProcess) -> None:
         worker.start(environment={"SLUICE_SPARK_JARS": str(jars.folder_of(jars.jar_set("spark")))})
@@ -199,10 +189,11 @@ class Lake:
     def wait_for_takeover(self) -> None:
         """Waits until other writers have committed to both tables."""
         before = self.versions()
-        deadline = time.monotonic() + READY_S
-        while not all(now > then + 3 for now, then in zip(self.versions(), before, strict=True)):
-            assert time.monotonic() < deadline, f"{before} commits, now {self.versions()}"
-            time.sleep(0.1)
+
+        def have_committed() -> bool:
+            return all(now > then + 3 for now, then in zip(self.versions(), before, strict=True))
+
+        eventually(have_committed, f"more commits than {before}", self.versions, timeout_s=READY_S, pause_s=0.1)
 
     def is_locked(self) -> bool:
         """Whether another process keeps the lock of a table."""
@@ -216,19 +207,10 @@ class Lake:
 
     def records(self, mode: str) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
         """All keys and values of a topic, by partition."""
-        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "look", "enable.auto.commit": False})
-        found: dict[int, list[tuple[bytes | None, bytes | None]]] = {}
-        for number in range(PARTITIONS):
-            partition = TopicPartition(self.topics[mode], number, 0)
-            end = consumer.get_watermark_offsets(partition, timeout=30)[1]
-            consumer.assign([partition])
-            log = found[number] = []
-            while len(log) < end:
-                for message in consumer.consume(min(5000, end - len(log)), 30.0):
-                    assert message.error() is None, message.error()
-                    assert message.offset() == len(log)
-                    log.append((message.key(), message.value()))
-        consumer.close()
+        found: dict[int, list[tuple[bytes | None, bytes | None]]] = {number: [] for number in range(PARTITIONS)}
+        for record in read_topic(self._bootstrap, self.topics[mode]):
+            assert record.offset == len(found[record.partition])
+            found[record.partition].append((record.key, record.value))
         return found
 
     def end(self) -> None:
@@ -279,7 +261,7 @@ def disturb(lake: Lake, worker: WorkerProcess, *, kills: bool) -> None:
 def test_tables_are_exact_when_their_writers_are_killed_or_stopped(
     lake: Lake, care: Care, broker: EmbeddedBroker, formats: dict[str, str]
 ) -> None:
-    chance = random.Random(SEED)
+    chance = randomness.chance("kills")
     records = Records(broker.bootstrap, lake.topics["append"], lake.topics["upsert"])
     records.start()
     for worker in lake.workers:
@@ -288,7 +270,7 @@ def test_tables_are_exact_when_their_writers_are_killed_or_stopped(
         worker.wait_for(partial(lake.owns_partitions, worker), READY_S, "partitions")
     lake.workers[0].wait_for(lambda: all(lake.versions()), READY_S, "both tables")
     care.start()
-    for number in range(FAULTS):
+    for number in range(KILLS):
         worker = chance.choice(lake.workers)
         assert not worker.wait_for_crash(chance.uniform(0.2, 3)), worker.log_tail()
         disturb(lake, worker, kills=number == 0 if number < 2 else chance.random() < 0.5)

@@ -1,32 +1,36 @@
 """The source of MariaDB loses nothing when its worker, server, or broker is killed, and when files of the log are removed.
 
 The topics hold every committed change, in order, and replay to the tables. After each kill, what the stored offset contains is in
-the topic. ``SLUICE_CHAOS_KILLS`` is the number of kills.
+the topic. ``SLUICE_KILLS`` is the number of kills.
 """
 
 from __future__ import annotations
 
-import os
-import random
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import pymysql
 import pytest
 
+from connect.errors import ConnectError
+from connectors.mysql.offsets import FILE, GTIDS
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.mariadb import EmbeddedMariaDB
-from tests.chaos.mariadb_pipeline import MariaDbStream, create_tables
-from tests.chaos.source_pipeline import ARRIVES_S, wait_until
+from tests.support import randomness
+from tests.support.numbered_changes import NumberedTables
+from tests.support.source_stream import SOURCE, SourceStream
+from tests.support.standalone_worker import SOURCE_ONLY
+from tests.support.waiting import WAIT_S, eventually
+from worker.storage.file_offset_store import OffsetFile
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3000)]
 
-KILLS = int(os.environ.get("SLUICE_CHAOS_KILLS", "0"))
-WORKER_KILLS = max(3, KILLS)
-SERVER_KILLS = min(10, max(1, KILLS // 10))
-BROKER_KILLS = min(5, max(1, KILLS // 20))
-SEED = os.environ.get("SLUICE_CHAOS_SEED", "mariadb")
-REACHED_S = 60.0
+WORKER_KILLS = randomness.size("SLUICE_KILLS", 3)
+SERVER_KILLS = min(10, max(1, WORKER_KILLS // 10))
+BROKER_KILLS = min(5, max(1, WORKER_KILLS // 20))
 POINTS = {
     "mysql.snapshot": 4,
     "source.polled": 3,
@@ -38,17 +42,110 @@ POINTS = {
 """Where the worker kills itself, at the latest at the n-th time."""
 
 
+class MariaDbStream:
+    """A stream of MariaDB, the offset that its worker has stored, and the files of the log."""
+
+    def __init__(self, server: EmbeddedMariaDB, source: SourceStream) -> None:
+        self.server = server
+        self.source = source
+        self.worker, self.changes, self.query = source.worker, source.changes, source.tables.query
+        self.checked = 0
+        """The most completed numbers that were looked up at once."""
+        self.purged = 0
+        """The files that were removed."""
+
+    @property
+    def stored_offset(self) -> dict[str, Any] | None:
+        """None if there is none. The worker must not run."""
+        with OffsetFile(self.worker.home / "offsets") as store:
+            return store.get(SOURCE, {"server": self.source.prefix})
+
+    def check_stored(self) -> None:
+        """Promise 1: what the stored offset contains is in the topic. The worker must not run."""
+        offset = self.stored_offset
+        if offset is None or not offset.get(GTIDS):
+            return
+        (sequence,) = re.findall(r"\b0-\d+-(\d+)", offset[GTIDS])  # the server has one domain
+        completed = self.changes.numbers_until(int(sequence)) if not offset.get("snapshot") else set()
+        missing = completed.difference(self.source.numbers())
+        assert not missing, f"the offset {offset} contains {sorted(missing)[:10]}, which are not in the topic"
+        self.checked = max(self.checked, len(completed))
+
+    def stream_and_kill(self) -> None:
+        """Runs the worker until it has stored an offset of the stream, and kills it."""
+        self.worker.start()
+        self.wait_for_stored_position()
+        self.worker.kill()
+
+    def wait_for_stored_position(self, file: str = "") -> None:
+        """Waits until the running worker has stored an offset of the stream, in this file or a later one."""
+
+        def is_stored() -> bool:
+            try:
+                stored = self.worker.client.offsets(SOURCE)
+            except ConnectError:
+                return False  # it is starting
+            return bool(stored) and not stored[0]["offset"].get("snapshot") and stored[0]["offset"][FILE] >= file
+
+        self.source.wait_for(is_stored, f"an offset in {file or 'any file'}")
+
+    def switch_file(self) -> str:
+        """Begins a file of the log and returns its name."""
+        self.query("FLUSH BINARY LOGS")
+        return str(self.query("SHOW MASTER STATUS")[0][0])
+
+    def purge(self, file: str) -> None:
+        """Removes the files before this one. The server keeps those that a connection still reads."""
+        before = {name for name, *_ in self.query("SHOW BINARY LOGS")}
+        self.query("SET GLOBAL slave_connections_needed_for_purge = 0")
+        try:
+            with suppress(pymysql.err.InternalError, pymysql.err.OperationalError):
+                self.query(f"PURGE BINARY LOGS TO '{file}'")
+        finally:
+            self.query("SET GLOBAL slave_connections_needed_for_purge = 1")
+        self.purged += len(before.difference(name for name, *_ in self.query("SHOW BINARY LOGS")))
+
+    def purge_read(self) -> None:
+        """Removes the files that the source has read, as the stored offset says. The worker must not run."""
+        if (offset := self.stored_offset) is not None:
+            self.purge(offset[FILE])
+
+    def purge_unread(self) -> None:
+        """Removes all files but the newest one. The worker must not run."""
+        newest = self.switch_file()
+
+        def is_purged() -> bool:
+            for (number,) in self.query("SELECT id FROM information_schema.processlist WHERE command = 'Binlog Dump'"):
+                with suppress(pymysql.err.OperationalError):  # it has ended meanwhile
+                    self.query(f"KILL {number}")
+            self.purge(newest)
+            return bool(self.query("SHOW BINARY LOGS")[0][0] == newest)
+
+        eventually(is_purged, f"only {newest}")
+
+
 @contextmanager
 def _stream(folder: Path, broker: EmbeddedBroker, server: EmbeddedMariaDB, database: str, rows: int) -> Iterator[MariaDbStream]:
-    print(f"to run it again: SLUICE_CHAOS_SEED={SEED} SLUICE_CHAOS_KILLS={KILLS}")  # shown if the test fails
-    create_tables(server, database, rows)
-    stream = MariaDbStream(folder, broker, server, database)
-    stream.changes.start()
-    try:
-        yield stream
-    finally:
-        stream.pipeline.close()
-        stream.changes.stop()
+    """A worker that runs only the source, with its schema history in a topic."""
+    config = {
+        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+        "database.hostname": server.host,
+        "database.port": str(server.port),
+        "database.user": server.user,
+        "database.password": server.password,
+        "database.server.id": "184054",
+        "topic.prefix": database,
+        "table.include.list": f"{database}.counters,{database}.events",
+        "schema.history.internal.kafka.bootstrap.servers": broker.bootstrap,
+        "schema.history.internal.kafka.topic": f"history.{database}",
+        "poll.interval.ms": "50",
+        "retriable.restart.connector.wait.ms": "200",
+    }
+    # An executor that outlives a killed worker may still read the log; one serves the connector and its only task.
+    properties = {**SOURCE_ONLY, "task.executors": "1"}
+    source = SourceStream(folder, broker, NumberedTables.in_mariadb(server, database, rows), config, properties=properties)
+    with source.running():
+        yield MariaDbStream(server, source)
 
 
 @pytest.fixture
@@ -65,87 +162,92 @@ def snapshot_stream(
         yield stream
 
 
+@pytest.mark.long
 def test_nothing_is_lost_when_the_worker_is_killed_at_random_moments(snapshot_stream: MariaDbStream) -> None:
     """The first kills interrupt the snapshot. Files of the log begin at any moment; those that were read are removed."""
-    stream, choice = snapshot_stream, random.Random(SEED)
+    stream, choice = snapshot_stream, randomness.chance("moments")
     for kill in range(WORKER_KILLS):
-        stream.pipeline.start()
+        stream.worker.start()
         if kill > 1 and choice.random() < 0.8:
-            stream.wait_for_events(1)
+            stream.source.wait_for_events(1)
             if choice.random() < 0.5:
                 stream.switch_file()
-            assert not stream.pipeline.wait_for_crash(choice.uniform(0, 0.8)), stream.pipeline.log_tail()
+            assert not stream.worker.wait_for_crash(choice.uniform(0, 0.8)), stream.worker.log_tail()
         else:
-            stream.pipeline.wait_for_crash(choice.uniform(0.5, 4))
-        stream.pipeline.kill()
+            stream.worker.wait_for_crash(choice.uniform(0.5, 4))
+        stream.worker.kill()
         stream.check_stored()
         if choice.random() < 0.5:
             stream.switch_file()
         stream.purge_read()
     # However early those kills were, the next one is in the stream, and files were read before.
-    stream.pipeline.start()
+    stream.worker.start()
     stream.wait_for_stored_position(stream.switch_file())
-    stream.pipeline.kill()
+    stream.worker.kill()
     stream.check_stored()
     stream.purge_read()
-    stream.pipeline.start()
-    stream.assert_nothing_is_lost()
+    stream.worker.start()
+    stream.source.assert_nothing_is_lost()
     assert stream.checked
     assert stream.purged
 
 
 def test_nothing_is_lost_at_any_crash_point(snapshot_stream: MariaDbStream) -> None:
-    stream, choice = snapshot_stream, random.Random(SEED)
+    stream, choice = snapshot_stream, randomness.chance("points")
     for point, times in POINTS.items():
-        stream.pipeline.start(f"{point}:{choice.randint(1, times)}")
-        assert stream.pipeline.wait_for_crash(REACHED_S), f"{point} was not reached: {stream.pipeline.log_tail()}"
+        stream.worker.start(f"{point}:{choice.randint(1, times)}")
+        assert stream.worker.wait_for_crash(WAIT_S), f"{point} was not reached: {stream.worker.log_tail()}"
         stream.check_stored()
         stream.switch_file()
         stream.purge_read()
-    stream.pipeline.start()
-    stream.assert_nothing_is_lost()
+    stream.worker.start()
+    stream.source.assert_nothing_is_lost()
 
 
+@pytest.mark.long
 def test_nothing_is_lost_when_the_database_is_killed(stream: MariaDbStream) -> None:
-    stream.pipeline.start()
-    stream.wait_for_events(1)
+    stream.worker.start()
+    stream.source.wait_for_events(1)
     for _ in range(SERVER_KILLS):
         stream.server.kill()
         stream.server.start()
-        stream.wait_for_events(20)
+        stream.source.wait_for_events(20)
     stream.wait_for_stored_position()
-    stream.pipeline.kill()
+    stream.worker.kill()
     stream.check_stored()
-    stream.pipeline.start()
-    stream.assert_nothing_is_lost()
+    stream.worker.start()
+    stream.source.assert_nothing_is_lost()
     assert stream.checked
 
 
+@pytest.mark.harms_broker
+@pytest.mark.long
 def test_nothing_is_lost_when_the_broker_is_killed(stream: MariaDbStream, broker: EmbeddedBroker) -> None:
-    stream.pipeline.start()
-    stream.wait_for_events(1)
+    stream.worker.start()
+    stream.source.wait_for_events(1)
     for _ in range(BROKER_KILLS):
         broker.kill()
         stream.switch_file()
         broker.start()
-        stream.wait_for_events(20)
-    stream.assert_nothing_is_lost()
+        stream.source.wait_for_events(20)
+    stream.source.assert_nothing_is_lost()
 
 
+@pytest.mark.long
 def test_removed_files_that_were_not_read_are_a_lost_position(stream: MariaDbStream) -> None:
     """It is named, and ``snapshot.mode=when_needed`` recovers by a new snapshot."""
     stream.stream_and_kill()
-    stored, committed = set(stream.pipeline.numbers()), stream.changes.committed
-    wait_until(lambda: stream.changes.committed > committed, ARRIVES_S, "an event that is not read")
+    stored, committed = set(stream.source.numbers()), stream.changes.committed
+    eventually(lambda: stream.changes.committed > committed, "an event that is not read")
     with stream.changes.paused():
         stream.purge_unread()
     assert {n for (n,) in stream.query("SELECT n FROM events")} - stored, "nothing was lost"
-    stream.pipeline.start()
-    stream.wait_for_failure("it was removed before the connector read it. Take a new snapshot (snapshot.mode=when_needed)")
-    stream.pipeline.kill()
-    stream.pipeline.configure(snapshot_mode="when_needed")
-    stream.pipeline.start()
-    stream.wait_for_events(20)
-    stream.assert_no_event_is_missing()
-    rows = {id: (n, note) for id, n, note in stream.query("SELECT id, n, note FROM counters")}
-    assert {id: row for id, row in stream.counters().items() if id in rows} == rows
+    stream.worker.start()
+    stream.source.wait_for_failure("it was removed before the connector read it. Take a new snapshot (snapshot.mode=when_needed)")
+    stream.worker.kill()
+    stream.source.configure(snapshot_mode="when_needed")
+    stream.worker.start()
+    stream.source.wait_for_events(20)
+    stream.source.assert_no_event_is_missing()
+    # The topic still has counters whose deletes were lost.
+    stream.source.wait_for(lambda: not stream.source.differences()[0], "all counters")

@@ -7,8 +7,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 import shutil
 import signal
 from collections.abc import Iterator
@@ -21,58 +19,63 @@ import pytest
 
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.chaos.pipeline import create_tables
-from tests.chaos.source_pipeline import ARRIVES_S, ConfirmedChanges, NumberedChanges, SourcePipeline, SourceStream, wait_until
 from tests.cluster.proxy import TcpProxy
+from tests.support import randomness
+from tests.support.numbered_changes import NumberedTables
 from tests.support.postgres_copy import ServerCopy
+from tests.support.postgres_options import postgres_source
+from tests.support.source_stream import SourceStream
+from tests.support.waiting import WAIT_S, eventually
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3000)]
 
-KILLS = int(os.environ.get("SLUICE_CHAOS_KILLS", "0"))
-WORKER_KILLS = max(3, KILLS)
-SERVER_KILLS = min(10, max(2, KILLS // 10))
-PROMOTIONS = RESTORES = CUTS = min(10, max(1, KILLS // 10))
-SEED = os.environ.get("SLUICE_CHAOS_SEED", "postgres")
+WORKER_KILLS = randomness.size("SLUICE_KILLS", 3)
+SERVER_KILLS = min(10, max(2, WORKER_KILLS // 10))
+PROMOTIONS = RESTORES = CUTS = min(10, max(1, WORKER_KILLS // 10))
 
 
-class Stream(SourceStream):
-    """A stream of PostgreSQL."""
+class Stream:
+    """A stream of PostgreSQL, and what its slot has confirmed."""
 
-    def __init__(self, server: EmbeddedPostgres, pipeline: SourcePipeline, changes: NumberedChanges) -> None:
-        super().__init__(pipeline, changes)
+    def __init__(self, server: EmbeddedPostgres, source: SourceStream) -> None:
         self.server = server
-        self.confirmed = ConfirmedChanges(pipeline, changes)
-        self.choice = random.Random(SEED)
+        """Which has the address now."""
+        self.source = source
+        self.worker, self.changes = source.worker, source.changes
+        self.choice = randomness.chance("kills")
 
-    def query(self, sql: str) -> list[tuple[Any, ...]]:
-        with self.server.connect(self.pipeline.prefix) as connection:
-            return connection.execute(sql.encode()).fetchall()
+    def check_confirmed(self) -> int:
+        """Promise 1: whatever the server need not send again is in the topic.
 
-    def move_to(self, server: EmbeddedPostgres) -> None:
-        """Another server is at the address now."""
-        self.server = server
-        self.pipeline.server = server
+        What was committed before the first snapshot, at the start of the slot, is one of its rows. Returns the number of changes
+        that are confirmed.
+        """
+        with self.server.connect() as connection:
+            sql = "SELECT confirmed_flush_lsn - '0/0'::pg_lsn FROM pg_replication_slots WHERE slot_name = %s"
+            row = connection.execute(sql, (self.source.prefix,)).fetchone()
+        values = (value for table in ("counters", "events") for value in self.source.values(table))
+        start = min((value["source"]["lsn"] for value in values if value is not None and value["op"] == "r"), default=None)
+        if row is None or row[0] is None or start is None:
+            return 0
+        needed = self.changes.numbers_until(int(row[0]), start)
+        missing = needed.difference(self.source.numbers())
+        assert not missing, f"the slot has confirmed {sorted(missing)[:10]}, which are not in the topic"
+        return len(needed)
 
     def assert_nothing_is_lost(self) -> None:
-        super().assert_nothing_is_lost()
+        self.source.assert_nothing_is_lost()
         # The source confirms what has arrived soon after that.
-        wait_until(lambda: self.confirmed.check(self.server) > 0, ARRIVES_S, "the confirmation of a change")
+        eventually(lambda: self.check_confirmed() > 0, "the confirmation of a change", self.worker.log_tail)
 
 
 @contextmanager
 def _stream(
-    folder: Path, broker: EmbeddedBroker, server: EmbeddedPostgres, database: str, *, rows: int = 500, **overrides: str
+    folder: Path, broker: EmbeddedBroker, server: EmbeddedPostgres, database: str, *, rows: int = 500, **options: str
 ) -> Iterator[Stream]:
-    print(f"to run it again: SLUICE_CHAOS_SEED={SEED} SLUICE_CHAOS_KILLS={KILLS}")  # shown if the test fails
-    create_tables(server, database, rows)
-    changes = NumberedChanges(f"{server.dsn(database)} target_session_attrs=read-write")
-    pipeline = SourcePipeline(folder, broker, server, database, **overrides)
-    changes.start()
-    try:
-        yield Stream(server, pipeline, changes)
-    finally:
-        pipeline.close()
-        changes.stop()
+    config = postgres_source(server, database, table_include_list="public.counters,public.events", **options)
+    source = SourceStream(folder, broker, NumberedTables.in_postgres(server, database, rows), config)
+    with source.running():
+        yield Stream(server, source)
 
 
 @pytest.fixture
@@ -91,30 +94,29 @@ def test_nothing_is_lost_when_the_worker_is_killed_at_random_moments(snapshot_st
     """The first kills interrupt the snapshot, during writes."""
     stream = snapshot_stream
     for kill in range(WORKER_KILLS):
-        stream.pipeline.start()
+        stream.worker.start()
         if kill > 1 and stream.choice.random() < 0.8:
-            stream.wait_for_events(1)
-            if stream.pipeline.wait_for_crash(stream.choice.uniform(0, 0.8)):
-                pytest.fail(stream.pipeline.log_tail())
+            stream.source.wait_for_events(1)
+            assert not stream.worker.wait_for_crash(stream.choice.uniform(0, 0.8)), stream.worker.log_tail()
         else:
-            stream.pipeline.wait_for_crash(stream.choice.uniform(0.5, 3))
-        stream.pipeline.kill()
-        stream.confirmed.check(stream.server)
-    stream.pipeline.start()
+            stream.worker.wait_for_crash(stream.choice.uniform(0.5, 3))
+        stream.worker.kill()
+        stream.check_confirmed()
+    stream.worker.start()
     stream.assert_nothing_is_lost()
 
 
 def test_nothing_is_lost_when_the_database_is_killed(stream: Stream) -> None:
-    stream.pipeline.start()
-    stream.wait_for_events(1)
+    stream.worker.start()
+    stream.source.wait_for_events(1)
     for kill in range(SERVER_KILLS):
         if kill % 2:
             stream.server.kill()
         else:  # an immediate shutdown
-            stream.server._process.end(signal.SIGQUIT, 20.0)
+            stream.server._process.end(signal.SIGQUIT, WAIT_S)
         stream.server.start()
-        stream.confirmed.check(stream.server)
-        stream.wait_for_events(20)
+        stream.check_confirmed()
+        stream.source.wait_for_events(20)
     stream.assert_nothing_is_lost()
 
 
@@ -166,23 +168,24 @@ def proxied(
         proxy.close()
 
 
+@pytest.mark.long
 def test_a_silent_network_is_noticed_and_nothing_is_lost(proxied: tuple[Stream, TcpProxy]) -> None:
     stream, proxy = proxied
 
     def noticed(cuts: int) -> bool:
-        return stream.pipeline.log.read_text().count("has sent nothing for 2 s") >= cuts
+        return stream.worker.out.read_text().count("has sent nothing for 2 s") >= cuts
 
-    stream.pipeline.start()
-    stream.wait_for_events(1)
+    stream.worker.start()
+    stream.source.wait_for_events(1)
     for cut in range(1, CUTS + 1):
         # A query, such as for a large value, would wait for its own time limit.
         with stream.changes.paused():
-            stream.wait_for_everything()
+            stream.source.wait_for_everything()
             proxy.cut()
-        wait_until(partial(noticed, cut), ARRIVES_S, "the end of the connection")
-        stream.confirmed.check(stream.server)
+        eventually(partial(noticed, cut), "the end of the connection")
+        stream.check_confirmed()
         proxy.restore()
-        stream.wait_for_events(20)
+        stream.source.wait_for_events(20)
     stream.assert_nothing_is_lost()
 
 
@@ -192,34 +195,35 @@ def test_promoted_standbys_with_the_slot_are_followed_without_loss(
     """Each primary is killed during writes. Its changes reach the topic only after they have reached the standby."""
     server = _primary(servers, database)
     with _stream(tmp_path, broker, server, database, slot_failover="true") as stream:
-        stream.pipeline.start()
-        stream.wait_for_events(1)
+        stream.worker.start()
+        stream.source.wait_for_events(1)
         for promotion in range(PROMOTIONS):
             _fail_over(stream, servers, f"standby-{promotion}", with_slot=True)
-            stream.wait_for_events(20)
-            stream.confirmed.check(stream.server)
+            stream.source.wait_for_events(20)
+            stream.check_confirmed()
         stream.assert_nothing_is_lost()
 
 
+@pytest.mark.long
 def test_promoted_standbys_without_the_slot_are_refused(
     tmp_path: Path, servers: Servers, broker: EmbeddedBroker, database: str
 ) -> None:
     server = _primary(servers, database)
     with _stream(tmp_path, broker, server, database) as stream:
-        stream.pipeline.start()
-        stream.wait_for_events(1)
+        stream.worker.start()
+        stream.source.wait_for_events(1)
         for promotion in range(PROMOTIONS):
             _fail_over(stream, servers, f"standby-{promotion}", with_slot=False)
-            stream.wait_for_failure("does not exist on PostgreSQL at")
-            stream.pipeline.kill()
-            stream.pipeline.configure(snapshot_mode="when_needed")
-            stream.pipeline.start()
-            stream.wait_for_events(20)
-            stream.pipeline.kill()
-            stream.pipeline.configure(snapshot_mode="initial")
-            stream.pipeline.start()
-            stream.wait_for_events(1)
-        stream.assert_no_event_is_missing()
+            stream.source.wait_for_failure("does not exist on PostgreSQL at")
+            stream.worker.kill()
+            stream.source.configure(snapshot_mode="when_needed")
+            stream.worker.start()
+            stream.source.wait_for_events(20)
+            stream.worker.kill()
+            stream.source.configure(snapshot_mode="initial")
+            stream.worker.start()
+            stream.source.wait_for_events(1)
+        stream.source.assert_no_event_is_missing()
 
 
 @pytest.mark.parametrize("restore", range(RESTORES))
@@ -231,33 +235,34 @@ def test_promoted_standbys_without_the_slot_are_refused(
         pytest.param(True, id="with a slot"),
     ],
 )
+@pytest.mark.long
 def test_a_restored_backup_is_refused(
     tmp_path: Path, servers: Servers, broker: EmbeddedBroker, database: str, with_slot: bool, restore: int
 ) -> None:
     """A backup has no slots. Even with one at the same place, what was read after the backup is missing from the database."""
     server = _primary(servers, database)
     with _stream(tmp_path, broker, server, database) as stream:
-        stream.pipeline.start()
-        stream.wait_for_events(1)
+        stream.worker.start()
+        stream.source.wait_for_events(1)
         servers.copy(server, "backup")
-        stream.wait_for_events(stream.choice.randint(20, 80) + restore)
+        stream.source.wait_for_events(stream.choice.randint(20, 80) + restore)
         port = server.port
         if with_slot:  # a running worker may come before the slot exists, and is refused because of that
-            stream.pipeline.kill()
+            stream.worker.kill()
         server.kill()
-        stream.move_to(_promoted(servers, "backup", port, server.password))
+        stream.server = _promoted(servers, "backup", port, server.password)
         with stream.server.connect(database) as db:
             db.execute("CREATE TABLE noise AS SELECT generate_series(1, 50000) i")  # past the stored offset
             if with_slot:
                 db.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [database])
         if with_slot:
-            stream.pipeline.start()
-        stream.wait_for_failure("left timeline" if with_slot else "does not exist on PostgreSQL at")
-        stream.pipeline.kill()
-        stream.pipeline.configure(snapshot_mode="when_needed")
-        stream.pipeline.start()
-        stream.wait_for_events(20)
-        stream.assert_no_event_is_missing()
+            stream.worker.start()
+        stream.source.wait_for_failure("left timeline" if with_slot else "does not exist on PostgreSQL at")
+        stream.worker.kill()
+        stream.source.configure(snapshot_mode="when_needed")
+        stream.worker.start()
+        stream.source.wait_for_events(20)
+        stream.source.assert_no_event_is_missing()
 
 
 def _primary(servers: Servers, database: str) -> EmbeddedPostgres:
@@ -268,7 +273,7 @@ def _primary(servers: Servers, database: str) -> EmbeddedPostgres:
 
 def _fail_over(stream: Stream, servers: Servers, name: str, *, with_slot: bool) -> None:
     """Kills the primary during writes and promotes a standby, at the same address."""
-    primary, slot = stream.server, stream.pipeline.prefix
+    primary, slot = stream.server, stream.source.prefix
     settings = {
         "primary_conninfo": f"{primary.dsn(slot)} application_name=standby",
         "primary_slot_name": "standby",
@@ -289,12 +294,12 @@ def _fail_over(stream: Stream, servers: Servers, name: str, *, with_slot: bool) 
                     db.execute("SELECT pg_log_standby_snapshot()")
                     return standby.execute(synced, (slot,)).fetchone() is not None
 
-                wait_until(is_synced, ARRIVES_S, "the slot on the standby")
-        wait_until(lambda: _is_close(copy, primary), ARRIVES_S, "the standby to catch up")
+                eventually(is_synced, "the slot on the standby")
+        eventually(lambda: _is_close(copy, primary), "the standby to catch up")
     port = primary.port
     primary.kill()
     copy.stop()
-    stream.move_to(_promoted(servers, name, port, primary.password))
+    stream.server = _promoted(servers, name, port, primary.password)
     primary.remove()
 
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import random
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -20,12 +18,12 @@ from sluice.embedded import jars
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.spark_cluster import EmbeddedSparkCluster
 from tests.chaos.test_lake_writers import KEYS, PARTITIONS, Lake, assert_append_table, assert_upsert_table
+from tests.support import randomness
 from tests.support.spark_cluster import fast_settings
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(20_000)]
+pytestmark = [pytest.mark.long, pytest.mark.chaos, pytest.mark.timeout(20_000)]
 
-KILLS = int(os.environ.get("SLUICE_CHAOS_KILLS", "1"))
-SEED = int(os.environ.get("SLUICE_CHAOS_SEED", "20261125"))
+KILLS = randomness.size("SLUICE_KILLS", 1)
 READY_S = 900.0
 """Within which a table has another commit: first, Spark, its executors, and their Python start."""
 JOB_RECORDS = 2_000
@@ -63,7 +61,7 @@ class Backlog:
     def __init__(self, broker: EmbeddedBroker, lake: Lake) -> None:
         self._producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 50})
         self._topics = lake.topics
-        self._chance = random.Random(SEED)
+        self._chance = randomness.chance("backlog")
         self._numbers = itertools.count()
 
     def produce(self) -> None:
@@ -90,7 +88,7 @@ def have_moved_on(lake: Lake, before: list[int]) -> bool:
 def test_tables_are_exact_when_workers_of_the_cluster_are_killed_in_a_backlog(
     lake: Lake, cluster: EmbeddedSparkCluster, broker: EmbeddedBroker
 ) -> None:
-    chance = random.Random(SEED)
+    chance = randomness.chance("kills")
     backlog = Backlog(broker, lake)
     backlog.produce()
     worker = lake.workers[0]

@@ -22,9 +22,9 @@ from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import LOOPBACK
 from tests.cluster.topics import Stored, latest, read_topic
 from tests.cluster.worker_process import SLUICE, Kind, WorkerProcess
+from tests.support.waiting import WAIT_S, Deadline, eventually
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
-WAIT_S = 60.0
 _BROKER_UNAVAILABLE = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT)
 _COORDINATOR_UNAVAILABLE = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -110,22 +110,22 @@ class Cluster:
         self.workers.append(worker)
         return worker
 
-    def start(self, *workers: WorkerProcess, timeout_s: float = WAIT_S) -> None:
+    def start(self, *workers: WorkerProcess) -> None:
         """Starts these workers, or all stopped ones, in parallel. Returns when the group is stable with all running workers."""
         starting = workers or tuple(worker for worker in self.workers if not worker.running)
         for worker in starting:
             worker.start()
         for worker in starting:
-            worker.wait_until_up(timeout_s)
-        self.wait_for_members(len(self.live), timeout_s)
+            worker.wait_until_up()
+        self.wait_for_members(len(self.live))
 
-    def stop(self, *workers: WorkerProcess, timeout_s: float = WAIT_S) -> None:
+    def stop(self, *workers: WorkerProcess) -> None:
         """Stops these workers, or all running ones, in parallel with SIGTERM. Fails if one does not shut down gracefully."""
         stopping = workers or tuple(self.live)
         for worker in stopping:
             worker.terminate()
         for worker in stopping:
-            worker.stop(timeout_s)
+            worker.stop()
 
     @property
     def live(self) -> list[WorkerProcess]:
@@ -141,7 +141,7 @@ class Cluster:
             # Its replacements parse assignments in the consumer's format, which Connect's do not have.
             warnings.simplefilter("ignore", DeprecationWarning)
             try:
-                found = self._admin.list_groups(self.group_id, timeout=30)
+                found = self._admin.list_groups(self.group_id, timeout=WAIT_S)
             except KafkaException as e:
                 # The client notices a connection closed by the broker only at its next use.
                 if e.args[0].code() not in (*_BROKER_UNAVAILABLE, *_COORDINATOR_UNAVAILABLE):
@@ -153,7 +153,7 @@ class Cluster:
         leader = next((_leader_url(one.assignment) for one in found[0].members if one.assignment), None) if stable else None
         return Group(found[0].state, len(found[0].members), leader)
 
-    def wait_for_members(self, count: int, timeout_s: float = WAIT_S) -> Group:
+    def wait_for_members(self, count: int) -> Group:
         """Waits until the group is stable with this many members and returns it."""
         found = Group("Unknown", 0, None)
 
@@ -162,7 +162,7 @@ class Cluster:
             found = self.group()
             return found.state == "Stable" and found.members == count
 
-        self.wait_for(has_all_members, timeout_s, f"{count} members", lambda: found)
+        self.wait_for(has_all_members, WAIT_S, f"{count} members", lambda: found)
         return found
 
     def leader(self) -> WorkerProcess:
@@ -184,13 +184,11 @@ class Cluster:
     ) -> tuple[int, Any]:
         """Sends a request to the worker, or the first running one, until no rebalance is in progress. Returns status and body."""
         client = (worker or self.live[0]).client
-        deadline = time.monotonic() + WAIT_S
-        while True:
-            status, answer = client.send(method, path, body, **more)
-            if not _is_transient(status, answer):
-                return status, answer
-            assert time.monotonic() < deadline, f"{method} {path} at {client.url} still answers {status} {answer}"
+        deadline = Deadline(f"another answer to {method} {path} at {client.url}", lambda: found)
+        while _is_transient(*(found := client.send(method, path, body, **more))):
+            deadline.check()
             time.sleep(0.1)
+        return found
 
     def send(self, method: str, path: str, body: Any = None, *, worker: WorkerProcess | None = None, **more: Any) -> Any:
         """Sends a request that must succeed and returns the body; see `exchange`."""
@@ -215,7 +213,6 @@ class Cluster:
         state: str = "RUNNING",
         *,
         tasks: int | None = None,
-        timeout_s: float = WAIT_S,
         worker: WorkerProcess | None = None,
         settled: bool = True,
     ) -> dict[str, Any]:
@@ -249,15 +246,12 @@ class Cluster:
                 return any(part["state"] == state for part in parts)
             return all(part["state"] == state for part in parts) and bool(found["tasks"] or tasks == 0 or state == "STOPPED")
 
-        self.wait_for(is_in_state, timeout_s, f"{connector} {state}", lambda: found)
+        self.wait_for(is_in_state, WAIT_S, f"{connector} {state}", lambda: found)
         return found
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float, what: str, seen: Callable[[], Any] = lambda: "") -> None:
         """Waits until the condition holds. On a timeout the error shows ``seen()`` and the ends of all logs."""
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}: {seen()}\n{self.log_tails()}"
-            time.sleep(0.1)
+        eventually(condition, what, lambda: f"{seen()}\n{self.log_tails()}", timeout_s=timeout_s, pause_s=0.1)
 
     # --- stored records and output
 

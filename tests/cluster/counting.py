@@ -13,11 +13,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tests.cluster.cluster import Cluster
 from tests.cluster.verifiable import SinkReport, SourceReport, VerifiableCheck
 from tests.cluster.worker_process import WorkerProcess
+from tests.support.waiting import WAIT_S
 
 SOURCE_CLASS = "org.apache.kafka.connect.tools.VerifiableSourceConnector"
 SINK_CLASS = "org.apache.kafka.connect.tools.VerifiableSinkConnector"
-RECOVERY_S = 90.0
-"""Enough for a busy machine; an idle one recovers in a few seconds."""
 _TOPIC_MISSING = (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
@@ -98,12 +97,12 @@ class Counting:
         for name, config in ((self.source, source), (self.sink, sink)):
             self.cluster.send("PUT", f"/connectors/{name}/config", config)
 
-    def wait_until_running(self, timeout_s: float = RECOVERY_S) -> None:
+    def wait_until_running(self) -> None:
         """Waits until all tasks run on live workers."""
-        self.cluster.wait_for_state(self.source, tasks=self.tasks, timeout_s=timeout_s)
-        self.cluster.wait_for_state(self.sink, tasks=1, timeout_s=timeout_s)
+        self.cluster.wait_for_state(self.source, tasks=self.tasks)
+        self.cluster.wait_for_state(self.sink, tasks=1)
 
-    def wait_until_running_on(self, *workers: WorkerProcess, timeout_s: float = RECOVERY_S) -> None:
+    def wait_until_running_on(self, *workers: WorkerProcess) -> None:
         """Waits until all tasks run on these workers according to the first of them."""
         worker_ids = {worker.worker_id for worker in workers}
         found: dict[str, list[tuple[str, str]]] = {}
@@ -116,23 +115,23 @@ class Counting:
                 return False
             return all(state == "RUNNING" and worker_id in worker_ids for tasks in found.values() for state, worker_id in tasks)
 
-        self.cluster.wait_for(are_running, timeout_s, f"all tasks on {sorted(worker_ids)}", lambda: found)
+        self.cluster.wait_for(are_running, WAIT_S, f"all tasks on {sorted(worker_ids)}", lambda: found)
 
-    def wait_until_it_counts(self, timeout_s: float = RECOVERY_S) -> None:
+    def wait_until_it_counts(self) -> None:
         """Waits until all tasks run and the topic has received half a second's worth of new numbers."""
-        self.wait_until_running(timeout_s)
+        self.wait_until_running()
         start = self.end_offset()
         self.cluster.wait_for(
-            lambda: self.end_offset() >= start + self.rate * self.tasks // 2, timeout_s, "numbers", self.end_offset
+            lambda: self.end_offset() >= start + self.rate * self.tasks // 2, WAIT_S, "numbers", self.end_offset
         )
 
-    def wait_until_delivered(self, timeout_s: float = RECOVERY_S) -> None:
+    def wait_until_delivered(self) -> None:
         """Waits until the sink has committed everything in the topic, so that a disturbance does not repeat a backlog."""
         end, partition = self.end_offset(), TopicPartition(self.topic, 0)
         group = Consumer({"bootstrap.servers": self.cluster.bootstrap, "group.id": f"connect-{self.sink}"})
         try:
             self.cluster.wait_for(
-                lambda: int(group.committed([partition], timeout=30)[0].offset) >= end, timeout_s, f"the sink to commit {end}"
+                lambda: int(group.committed([partition], timeout=WAIT_S)[0].offset) >= end, WAIT_S, f"the sink to commit {end}"
             )
         finally:
             group.close()
@@ -144,17 +143,17 @@ class Counting:
                 {"bootstrap.servers": self.cluster.bootstrap, "group.id": "tests-look", "allow.auto.create.topics": True}
             )
         try:
-            return int(self._watcher.get_watermark_offsets(TopicPartition(self.topic, 0), timeout=30)[1])
+            return int(self._watcher.get_watermark_offsets(TopicPartition(self.topic, 0), timeout=WAIT_S)[1])
         except KafkaException as e:
             if e.args[0].code() not in _TOPIC_MISSING:
                 raise
             return 0  # the source has not written its first record
 
-    def finish(self, timeout_s: float = RECOVERY_S) -> Outcome:
+    def finish(self) -> Outcome:
         """Stops the source, waits until the sink catches up, stops the sink, and returns the reports."""
         cluster = self.cluster
         cluster.send("PUT", f"/connectors/{self.source}/stop")
-        cluster.wait_for_state(self.source, "STOPPED", tasks=0, timeout_s=timeout_s)
+        cluster.wait_for_state(self.source, "STOPPED", tasks=0)
         check = VerifiableCheck(cluster.bootstrap, self.topic, self.source, self.sink)
         last = SinkReport((), (), (), {})
 
@@ -166,9 +165,9 @@ class Counting:
             return not last.missing and not last.unflushed and self.end_offset() == end
 
         show = partial(lambda: f"missing {last.missing[:10]}, not flushed {last.unflushed[:10]}")
-        cluster.wait_for(is_caught_up, timeout_s, "the sink to catch up", show)
+        cluster.wait_for(is_caught_up, WAIT_S, "the sink to catch up", show)
         cluster.send("PUT", f"/connectors/{self.sink}/stop")
-        cluster.wait_for_state(self.sink, "STOPPED", tasks=0, timeout_s=timeout_s)
+        cluster.wait_for_state(self.sink, "STOPPED", tasks=0)
         lines = cluster.printed()
         if self._watcher is not None:
             self._watcher.close()

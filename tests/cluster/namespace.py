@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.worker_process import Kind, Launch
+from tests.support.waiting import WAIT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,6 @@ def _program() -> str:
 
 
 def _ip(*arguments: str) -> None:
-    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=WAIT_S, check=False)
     if done.returncode != 0:
         raise NotAllowedError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import LOOPBACK, free_ports
+from tests.support.waiting import WAIT_S
 
 _CHUNK_BYTES = 65536
-_START_S = 10.0
 
 
 class TcpProxy:
@@ -30,7 +30,7 @@ class TcpProxy:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._ready.wait(_START_S), "the proxy did not start"
+        assert self._ready.wait(WAIT_S), "the proxy did not start"
 
     def cut(self) -> None:
         self._call(self._uncut.clear)
@@ -40,7 +40,7 @@ class TcpProxy:
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(_START_S)
+        self._thread.join(WAIT_S)
         assert not self._thread.is_alive()
 
     def _call(self, change: Callable[[], None]) -> None:
@@ -52,7 +52,7 @@ class TcpProxy:
             done.set()
 
         self._loop.call_soon_threadsafe(run)
-        assert done.wait(_START_S)
+        assert done.wait(WAIT_S)
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:

@@ -11,7 +11,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
-READ_TIMEOUT_S = 30.0
+from tests.support.waiting import WAIT_S, Deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ class TopicReader:
         ends = {(one.topic, one.partition): self._end(one) for one in partitions}
         found = []
         self._consumer.assign(partitions)
-        deadline = time.monotonic() + READ_TIMEOUT_S
+        deadline = Deadline("the ends of partitions", lambda: sorted(unfinished))
         while unfinished:
-            assert time.monotonic() < deadline, f"not read to the end within {READ_TIMEOUT_S:g} s: {sorted(unfinished)}"
+            deadline.check()
             for message in self._consumer.consume(1000, 0.1):
                 partition = (message.topic(), message.partition())
                 if (error := message.error()) is not None:
@@ -92,10 +92,10 @@ class TopicReader:
         return sorted(found, key=lambda one: (one.topic, one.partition, one.offset))
 
     def _end(self, partition: TopicPartition) -> int:
-        deadline = time.monotonic() + READ_TIMEOUT_S
+        deadline = time.monotonic() + WAIT_S
         while True:
             try:
-                _, end = self._consumer.get_watermark_offsets(partition, timeout=READ_TIMEOUT_S)
+                _, end = self._consumer.get_watermark_offsets(partition, timeout=WAIT_S)
                 return int(end)
             except KafkaException:
                 # Right after a restart a broker may not lead its partitions yet.
@@ -104,7 +104,7 @@ class TopicReader:
                 time.sleep(0.1)
 
     def _partitions(self, topic: str) -> list[int]:
-        listed = self._consumer.list_topics(topic, timeout=READ_TIMEOUT_S).topics[topic]
+        listed = self._consumer.list_topics(topic, timeout=WAIT_S).topics[topic]
         return sorted(listed.partitions)
 
 

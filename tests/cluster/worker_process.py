@@ -28,6 +28,7 @@ from connect.errors import UnreachableError
 from rest.client import ConnectClient
 from sluice.embedded import process
 from sluice.embedded.ports import LOOPBACK, free_ports
+from tests.support.waiting import WAIT_S, Deadline
 
 _TAIL_BYTES = 100_000_000
 """Bytes of output to search for log lines: verifiable connectors print a lot between two of them."""
@@ -132,9 +133,9 @@ class WorkerProcess:
             death_signal=signal.SIGKILL,
         )
 
-    def wait_until_up(self, timeout_s: float = 60.0) -> None:
+    def wait_until_up(self) -> None:
         """Waits until the worker is healthy. Fails at once if it exits."""
-        self.wait_for(self._is_healthy, timeout_s, "the worker to be healthy")
+        self.wait_for(self._is_healthy, WAIT_S, "the worker to be healthy")
 
     def _is_healthy(self) -> bool:
         try:
@@ -144,11 +145,11 @@ class WorkerProcess:
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Waits until the condition holds. Fails at once if the worker exits."""
-        deadline = time.monotonic() + timeout_s
+        deadline = Deadline(f"{what} at {self.name}", self.log_tail, timeout_s)
         while not condition():
             code = self._child.poll() if self._child is not None else None
             assert code is None, f"worker {self.name} ended with {code}:\n{self.log_tail()}"
-            assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what} at {self.name}\n{self.log_tail()}"
+            deadline.check()
             time.sleep(0.1)
 
     def wait_for_crash(self, timeout_s: float) -> bool:
@@ -161,10 +162,10 @@ class WorkerProcess:
         self.client.close()
         return code == -signal.SIGKILL
 
-    def wait_for_exit(self, timeout_s: float) -> int:
+    def wait_for_exit(self) -> int:
         """Waits for the worker to exit by itself and returns the exit code."""
         assert self._child is not None
-        code = self._child.wait(timeout_s)
+        code = self._child.wait(WAIT_S)
         self.client.close()
         return code
 
@@ -174,7 +175,7 @@ class WorkerProcess:
         if self._child is not None:
             self._child.terminate()
 
-    def stop(self, timeout_s: float = 60.0) -> int:
+    def stop(self, timeout_s: float = WAIT_S) -> int:
         """Sends SIGTERM and returns the exit code. Fails if the worker does not shut down gracefully in time."""
         assert self._child is not None
         assert self._launch is not None
@@ -199,7 +200,7 @@ class WorkerProcess:
         self.client.close()
         if self._child is not None:
             self._child.kill()
-            self._child.wait(30)
+            self._child.wait(WAIT_S)
 
     def freeze(self) -> None:
         """Sends SIGSTOP to the worker and its children, as if the machine hangs."""

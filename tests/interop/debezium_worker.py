@@ -13,6 +13,7 @@ from sluice.embedded.broker import EmbeddedBroker
 from tests.cluster.worker_process import WorkerProcess
 from tests.interop.apache_worker import APACHE_STANDALONE
 from tests.support.jar_sets import DEBEZIUM
+from tests.support.waiting import WAIT_S
 
 
 class DebeziumWorker:
@@ -54,7 +55,7 @@ class DebeziumWorker:
             self.client.create(self._name, config)
             return
         self.client.create(self._name, config, initial_state="STOPPED")
-        self._worker.wait_for(self._is_stopped, 30, "the connector to stop")
+        self._worker.wait_for(self._is_stopped, WAIT_S, "the connector to stop")
         partition = {"server": config["topic.prefix"]}
         self.client.alter_offsets(self._name, [{"partition": partition, "offset": dict(offset)}])
         self.client.resume(self._name)

@@ -14,8 +14,8 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.topics import Stored, TopicReader, topic_reader
 from tests.cluster.worker_process import Kind
 from tests.interop.recording import Comparison, Recording, Step, load_recording
+from tests.support.waiting import WAIT_S
 
-STEP_S = 60.0
 QUIET_S = 1.0
 """How long to watch for unexpected records at the end."""
 
@@ -88,7 +88,7 @@ class _Replayer:
 
     def _await_records(self, step: Step) -> list[str]:
         """Waits until the step's records are stored. Returns missing records after the timeout, or wrong ones."""
-        deadline = time.monotonic() + STEP_S
+        deadline = time.monotonic() + WAIT_S
         while True:
             self._read_new_records()
             missing = self._comparison.missing()
@@ -127,12 +127,12 @@ class _Replayer:
         found = []
         for role, expected in self._recording.topics.items():
             topic = self._topics[role]
-            partitions = len(admin.list_topics(topic, timeout=30).topics[topic].partitions)
+            partitions = len(admin.list_topics(topic, timeout=WAIT_S).topics[topic].partitions)
             if partitions != expected["partitions"]:
                 found.append(f"{role}: expected {expected['partitions']} partitions, got {partitions}")
             resource = ConfigResource(ResourceType.TOPIC, topic)
             (answer,) = admin.describe_configs([resource]).values()
-            settings = {one.name: one.value for one in answer.result(30).values() if int(one.source) == 1}
+            settings = {one.name: one.value for one in answer.result(WAIT_S).values() if int(one.source) == 1}
             if settings != expected["settings"]:
                 found.append(f"{role}: expected the settings {expected['settings']}, got {settings}")
         return found
@@ -142,4 +142,4 @@ def _produce(bootstrap: str, topic: str, values: list[str]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for value in values:
         producer.produce(topic, value.encode())
-    assert producer.flush(30) == 0
+    assert producer.flush(WAIT_S) == 0

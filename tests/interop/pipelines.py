@@ -11,11 +11,11 @@ from typing import Any
 from tests.cluster.cluster import Cluster
 from tests.cluster.topics import read_topic
 from tests.cluster.verifiable import VerifiableCheck
+from tests.support.waiting import WAIT_S
 
 _FILE = "org.apache.kafka.connect.file.FileStream"
 _TOOLS = "org.apache.kafka.connect.tools."
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
-WAIT_S = 60.0
 
 
 class Lines:

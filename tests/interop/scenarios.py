@@ -17,8 +17,8 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.topics import TopicReader, topic_reader
 from tests.cluster.worker_process import Kind, WorkerProcess
 from tests.interop.pipelines import Lines, Numbers, Unchanged, create_folder, mock_config, stored_configs
+from tests.support.waiting import WAIT_S
 
-WAIT_S = 60.0
 _TASKS = 2
 _THREADS = {"task.executors": "0"}
 """Our workers start twice as fast without executor processes; Apache's ignore the key."""

@@ -14,10 +14,10 @@ from sluice.embedded.postgres import EmbeddedPostgres
 from tests.cluster.topics import read_topic
 from tests.integration.postgres.conftest import Source
 from tests.interop.debezium_worker import DebeziumWorker
+from tests.support.waiting import Deadline
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 _CLASS = "io.debezium.connector.postgresql.PostgresConnector"
-_WAIT_S = 60.0
 
 
 @pytest.fixture
@@ -80,9 +80,9 @@ def test_debezium_continues_from_our_offset_inside_a_transaction(
         source.store(source.read(rows + 1)[emitted - 1])
         source.kill()
         debezium.create(config_for_debezium(source, prefix, slot), source.offsets.stored)
-        deadline = time.monotonic() + _WAIT_S
+        deadline = Deadline("the last row", lambda: (found, debezium.log_tail()))
         while not (found := ids(broker, f"{prefix}.public.t")) or found[-1] != rows + 1:
-            assert time.monotonic() < deadline, (found, debezium.log_tail())
+            deadline.check()
             time.sleep(0.1)
     # Debezium may repeat the last of several rows with one LSN.
     assert found == list(range(found[0], rows + 2))
@@ -100,10 +100,10 @@ def test_we_continue_from_debeziums_offset_inside_a_transaction(
         debezium.create({**config_for_debezium(source, prefix, slot), **batches})
         db.execute("INSERT INTO t VALUES (0)")
         write_transaction(db, rows)
-        deadline = time.monotonic() + _WAIT_S
+        deadline = Deadline("an offset inside the transaction", lambda: (offset, debezium.log_tail()))
         # An offset inside the first transaction of all lacks the commit before it.
         while (offset := debezium.offset()) is None or "lsn_commit" not in offset:
-            assert time.monotonic() < deadline, (offset, debezium.log_tail())
+            deadline.check()
         debezium.kill()
         lsns = {record.key["id"]: record.source_offset["lsn"] for record in source.read(rows + 2) if record.source_offset}
         source.kill()

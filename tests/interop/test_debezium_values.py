@@ -17,10 +17,10 @@ from sluice.embedded.postgres import EmbeddedPostgres
 from tests.cluster.topics import read_topic
 from tests.integration.postgres.conftest import Source
 from tests.interop.debezium_worker import DebeziumWorker
+from tests.support.waiting import Deadline, eventually
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 _CLASS = "io.debezium.connector.postgresql.PostgresConnector"
-_WAIT_S = 60.0
 _RESTORES = "restore.debezium.events"
 _JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "true"}
 
@@ -255,15 +255,15 @@ def compare(
     worker.client.create(prefix, config)
 
     def debezium(number: int) -> list[Any]:
-        deadline = time.monotonic() + _WAIT_S
+        deadline = Deadline(f"{number} events", worker.log_tail)
         while len(found := [message.json for message in read_topic(broker.bootstrap, f"{prefix}.public.t")]) < number:
-            assert time.monotonic() < deadline, worker.log_tail()
+            deadline.check()
             time.sleep(0.1)
         return found
 
     debezium(count)
-    while not db.execute("select 1 from pg_replication_slots where slot_name = %s and active", [slot]).fetchone():
-        time.sleep(0.05)
+    is_active = "select 1 from pg_replication_slots where slot_name = %s and active"
+    eventually(lambda: db.execute(is_active, [slot]).fetchone(), "the slot", worker.log_tail)
     source.start()
     records = source.until("streaming")
     insert_rows(db, columns, 101)

@@ -32,6 +32,7 @@ _DEFAULT_PROTOCOL = "protocol_sessioned"
         pytest.param([_DEFAULT_PROTOCOL], id=_DEFAULT_PROTOCOL, marks=pytest.mark.long),
     ],
 )
+@pytest.mark.long
 def test_internal_topics_equal_those_of_apache(broker: EmbeddedBroker, tmp_path: Path, scenarios: list[str]) -> None:
     with ThreadPoolExecutor(_PARALLEL_REPLAYS) as pool:
         found = dict(zip(scenarios, pool.map(partial(_differences, broker, tmp_path), scenarios), strict=True))
@@ -46,5 +47,6 @@ def test_cluster_takes_over_from_apache_and_back(broker: EmbeddedBroker, tmp_pat
     take_over(broker, tmp_path, APACHE, SLUICE)
 
 
+@pytest.mark.long
 def test_mixed_group_writes_exactly_once_with_either_leader(broker: EmbeddedBroker, tmp_path: Path) -> None:
     mixed_group(broker, tmp_path, APACHE, SLUICE, exactly_once=True)

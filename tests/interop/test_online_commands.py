@@ -17,6 +17,9 @@ from sluice.cli.errors import run
 from sluice.embedded.broker import EmbeddedBroker
 from tests.cluster.worker_process import WorkerProcess
 from tests.interop.apache_worker import APACHE_STANDALONE
+from tests.support.waiting import WAIT_S
+
+pytestmark = pytest.mark.long
 
 Sluice = Callable[..., tuple[int, str, str]]
 _WAIT_S = 180.0
@@ -89,20 +92,22 @@ def test_online_commands_work_with_an_apache_worker(
             "name": "lines", "type": "source", "state": "RUNNING", "tasks": "1/1", "failed": [], "worker": None,
             "class": "FileStreamSourceConnector",
         }  # fmt: skip
-        worker.wait_for(lambda: json.loads(sluice("describe", "lines", "-o", "json")[1])[0]["topics"] == [topic], 30, "topics")
+        worker.wait_for(
+            lambda: json.loads(sluice("describe", "lines", "-o", "json")[1])[0]["topics"] == [topic], WAIT_S, "topics"
+        )
         source.write_text(text + "batch.size: 7\n")
         assert sluice("plan", files)[1].splitlines()[1:] == ["    + batch.size = 7", "1 to update"]
         assert sluice("apply", files, "--wait")[0] == 0
         for command, state in (("pause", "PAUSED"), ("resume", "RUNNING"), ("stop", "STOPPED")):
             assert sluice(command, "l*")[0] == 0
-            worker.client.wait_for("lines", state)
+            worker.client.wait_for("lines", state, timeout_s=WAIT_S)
         before = json.loads(sluice("offsets", "get", "lines", "-o", "json")[1])
         assert sluice("offsets", "reset", "lines")[0] == 0
         assert json.loads(sluice("offsets", "get", "lines", "-o", "json")[1]) == []
         assert sluice("offsets", "undo", "lines")[0] == 0
         assert json.loads(sluice("offsets", "get", "lines", "-o", "json")[1]) == before
         worker.client.resume("lines")
-        worker.client.wait_for("lines")
+        worker.client.wait_for("lines", timeout_s=WAIT_S)
         sink = {
             "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "topics": topic,
             "file": str(tmp_path / "copy.txt"),

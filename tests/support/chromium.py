@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connect.errors import ConfigError
+from tests.support.waiting import WAIT_S
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -19,7 +20,7 @@ VARIABLE = "SLUICE_CHROMIUM"
 """Names the executable."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _PACKAGE = "chromium"
-TIMEOUT_MS = 30_000
+TIMEOUT_MS = WAIT_S * 1000
 """For each step of a page: the machine's load decides how long it takes."""
 _ARGUMENTS = (
     "--no-sandbox",  # tests run as root in containers

@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 from pyarrow import fs
 
+from tests.support.waiting import WAIT_S
+
 _PROGRAM = """
 import sys
 from moto.server import ThreadedMotoServer
@@ -82,7 +84,7 @@ class EmbeddedS3:
     def _set_requests_without_check(self, number: str) -> None:
         headers = {"Content-Type": "text/plain"}
         request = urllib.request.Request(f"{self.endpoint}/moto-api/reset-auth", number.encode(), headers)
-        with urllib.request.urlopen(request, timeout=60):
+        with urllib.request.urlopen(request, timeout=WAIT_S):
             pass
 
     def stop(self) -> None:
@@ -131,7 +133,7 @@ class DisturbedS3:
         self._released.clear()
 
     def wait_until_held(self) -> None:
-        assert self._held.wait(60)
+        assert self._held.wait(WAIT_S)
 
     def release(self) -> None:
         self._released.set()
@@ -149,10 +151,10 @@ class DisturbedS3:
         is_conditional = request.command == "PUT" and "If-None-Match" in request.headers
         if is_conditional and not self._released.is_set():
             self._held.set()
-            self._released.wait(60)
+            self._released.wait(WAIT_S)
         if self.ignores_condition:
             headers = {name: value for name, value in headers.items() if name.lower() != "if-none-match"}
-        with contextlib.closing(http.client.HTTPConnection(self._host, timeout=60)) as connection:
+        with contextlib.closing(http.client.HTTPConnection(self._host, timeout=WAIT_S)) as connection:
             connection.request(request.command, request.path, body, headers)
             answer = connection.getresponse()
             content = answer.read()

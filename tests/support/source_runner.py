@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn
 
 from connect.record import SourceRecord
 from connect.source import OwnedTopic, OwnedTopicSettings, SourceTask, TopicReader
+from tests.support.waiting import Deadline
 from worker.kafka.first_partition import FirstPartitionReader
 
 
@@ -64,24 +64,38 @@ class RunningSource:
         assert self.task is not None
         return list(self.task.poll() or ())
 
-    def read(self, count: int, timeout_s: float = 20) -> list[SourceRecord]:
-        """At least ``count`` records; all of them, when they come, and a moment's silence after them."""
+    def poll_until(self, is_done: Callable[[list[SourceRecord]], Any], what: str) -> list[SourceRecord]:
+        """Polls until it is done, which it learns from the records so far. ``what`` is awaited."""
         found: list[SourceRecord] = []
-        deadline = time.monotonic() + timeout_s
-        while len(found) < count:
-            assert time.monotonic() < deadline, f"{len(found)} of {count} records: {[shown(r) for r in found]}"
+        deadline = Deadline(what, lambda: f"{self._progress()}, {len(found)} records: {found[-10:]}")
+        while not is_done(found):
+            deadline.check()
             found += self.poll()
-        found += self.quiet()
         return found
 
-    def read_before_failure(self, count: int, timeout_s: float = 20) -> list[SourceRecord]:
+    def poll_until_error(self) -> NoReturn:
+        """Polls until a poll raises."""
+        deadline = Deadline("an error", self._progress)
+        while True:
+            deadline.check()
+            self.poll()
+
+    def idle_until(self, claim: Callable[[], Any], what: str, *, flushes: bool = False) -> None:
+        """Polls until the claim is true. There must be no records. ``flushes`` offsets after each poll."""
+        deadline = Deadline(what, lambda: f"{self._progress()}, stored: {self.offsets.stored}")
+        while not claim():
+            deadline.check()
+            assert self.poll() == []
+            if flushes:
+                self.flush()
+
+    def read(self, count: int) -> list[SourceRecord]:
+        """At least ``count`` records, and all that come with them: see :meth:`quiet`."""
+        return self.read_before_failure(count) + self.quiet()
+
+    def read_before_failure(self, count: int) -> list[SourceRecord]:
         """Polls until there are ``count`` records, and no further: the next poll may fail."""
-        found: list[SourceRecord] = []
-        deadline = time.monotonic() + timeout_s
-        while len(found) < count:
-            assert time.monotonic() < deadline, [shown(r) for r in found]
-            found += self.poll()
-        return found
+        return self.poll_until(lambda found: len(found) >= count, f"{count} records")
 
     def log_end(self) -> Any:
         """The end of the database's log, for ``has_read``; None if nobody can say where the task is in it."""
@@ -91,31 +105,25 @@ class RunningSource:
         """Whether the task has read the log up to ``end``, or will never read it."""
         return True
 
-    def quiet(self, timeout_s: float = 20) -> list[SourceRecord]:
+    def quiet(self) -> list[SourceRecord]:
         """What comes until the task has read all that the server has now, and has then been silent for three polls. Silence
-        alone does not say so: a busy server may make a longer pause. Fails if nothing comes for ``timeout_s``."""
+        alone does not say so: a busy server may make a longer pause."""
         found: list[SourceRecord] = []
         silent = 0
         end = self.log_end()
-        deadline = time.monotonic() + timeout_s
         while silent < 3:
-            assert time.monotonic() < deadline, f"not read up to {end}"
-            records = self.poll()
-            silent = silent + 1 if not records and self.has_read(end) else 0
-            if records:
-                deadline = time.monotonic() + timeout_s
+            records = self.poll_until(lambda records: records or self.has_read(end), f"the log up to {end}") or self.poll()
+            silent = 0 if records else silent + 1
             found += records
         return found
 
-    def until(self, phase: str, timeout_s: float = 20) -> list[SourceRecord]:
+    def until(self, phase: str) -> list[SourceRecord]:
         """Polls until the task is in a phase."""
-        found: list[SourceRecord] = []
-        deadline = time.monotonic() + timeout_s
+        return self.poll_until(lambda _: self._progress()["phase"] == phase, phase)
+
+    def _progress(self) -> Mapping[str, Any]:
         assert self.task is not None
-        while self.task.progress()["phase"] != phase:
-            assert time.monotonic() < deadline, self.task.progress()
-            found += self.poll()
-        return found
+        return self.task.progress()
 
     def store(self, record: SourceRecord) -> None:
         """The worker stores the offset of this record, the last one that it has sent, and tells the task."""

@@ -7,6 +7,8 @@ import sqlite3
 import sys
 import threading
 
+from tests.support.waiting import WAIT_S
+
 TABLES = (
     "CREATE TABLE keyed(id INTEGER PRIMARY KEY, a TEXT UNIQUE, b TEXT COLLATE NOCASE UNIQUE, n INT)",
     "CREATE TABLE pairs(x TEXT, y INT, n REAL, PRIMARY KEY (x, y)) WITHOUT ROWID",
@@ -60,7 +62,7 @@ def write_transaction(connection: sqlite3.Connection, choice: random.Random) -> 
 
 
 def open_database(path: str, choice: random.Random) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, timeout=60)
+    connection = sqlite3.connect(path, isolation_level=None, timeout=WAIT_S)
     connection.execute("PRAGMA synchronous=OFF")
     connection.execute("PRAGMA foreign_keys=ON")
     connection.execute(f"PRAGMA recursive_triggers={choice.choice(('ON', 'OFF'))}")

@@ -8,6 +8,7 @@ from typing import Any
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from tests.support.waiting import WAIT_S
 from worker.config.secrets import SecretMask
 from worker.model import TaskId
 from worker.observability.tracing.task_trace import TaskTrace
@@ -24,7 +25,7 @@ class MemoryTraces:
 
     def spans(self) -> list[ReadableSpan]:
         """Ends the traces, and returns their spans in the order in which they ended."""
-        self._tracing.close(20)
+        self._tracing.close(WAIT_S)
         return list(self._exporter.get_finished_spans())
 
     def named(self) -> dict[str, ReadableSpan]:

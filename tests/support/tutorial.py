@@ -32,10 +32,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support.waiting import WAIT_S
+
 _BLOCK = re.compile(r"^(?:```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$|<!-- wait: (?P<wait>\S+) -->$)", re.M | re.S)
 _EXPORT = re.compile(r"^export .*$", re.M)
-_COMMAND_TIMEOUT_S = 120.0
-_UNTIL_TIMEOUT_S = 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class TutorialRun:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=_COMMAND_TIMEOUT_S,
+            timeout=WAIT_S,
             check=False,
         )
         expected = int(block.argument) if block.role == "fails" else 0
@@ -139,7 +139,7 @@ class TutorialRun:
 
     def _compare(self, expected: str, printed: str, block: Block, last: Block) -> None:
         pattern = _pattern(expected)
-        deadline = time.monotonic() + (_UNTIL_TIMEOUT_S if block.role == "until" else 0)
+        deadline = time.monotonic() + (WAIT_S if block.role == "until" else 0)
         while not pattern.search(_normal(printed)):
             problem = f"expected\n{expected}\nbut the commands of line {last.line} printed\n{printed}{self._logs()}"
             assert time.monotonic() < deadline, self._where(block, problem)
@@ -166,13 +166,13 @@ class TutorialRun:
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         try:
-            process.wait(30)
+            process.wait(WAIT_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait(10)
+            process.wait(WAIT_S)
 
     def _wait_for(self, url: str, block: Block) -> None:
-        deadline = time.monotonic() + _UNTIL_TIMEOUT_S
+        deadline = time.monotonic() + WAIT_S
         while not responds(url):
             ended = [name for name, process in self._terminals.items() if process.poll() is not None]
             problem = self._where(block, f"{url} does not respond; ended terminals: {ended}{self._logs()}")
@@ -195,7 +195,7 @@ class TutorialRun:
 def responds(url: str) -> bool:
     """Whether the URL answers a GET request with success."""
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=WAIT_S) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

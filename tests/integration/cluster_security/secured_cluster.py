@@ -26,6 +26,7 @@ from confluent_kafka.admin import (
 
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.rest.certificates import Authority
+from tests.support.waiting import WAIT_S
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 MODULES = {
@@ -79,7 +80,7 @@ class SecuredCluster:
             for operation in operations
         ]
         for change in self.admin.create_acls(bindings).values():
-            change.result(30)
+            change.result(WAIT_S)
 
     def trust(self) -> dict[str, str]:
         return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.folder / "authority.pem")}
@@ -144,5 +145,5 @@ def start(folder: Path) -> SecuredCluster:
             ]
         )
         for change in changes.values():
-            change.result(30)
+            change.result(WAIT_S)
     return SecuredCluster(broker, admin, authority, folder)

@@ -15,8 +15,9 @@ from tests.integration.cluster_security.secured_cluster import (
     WORKER_ACLS,
     SecuredCluster,
 )
-from tests.integration.cluster_security.test_rejected_configs import running_worker, wait_for
+from tests.integration.cluster_security.test_rejected_configs import running_worker
 from tests.integration.cluster_security.token_endpoint import TokenEndpoint, token_endpoint
+from tests.support.waiting import WAIT_S, eventually
 
 
 def test_all_clients_of_a_worker_authenticate_with_tokens(secured: SecuredCluster, cluster: str, tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ def _assert_line_is_copied(worker: WorkerProcess, topic: str, cluster: str, fold
     sink = {"connector.class": "FileStreamSink", "file": str(copy), "topics": topic}
     worker.client.put_config(f"{cluster}-source", source)
     worker.client.put_config(f"{cluster}-sink", sink)
-    worker.wait_for(lambda: copy.exists() and copy.read_text() == "one\n", 60, "the line")
+    worker.wait_for(lambda: copy.exists() and copy.read_text() == "one\n", WAIT_S, "the line")
 
 
 def test_client_unknown_to_the_token_endpoint_ends_the_worker(secured: SecuredCluster, cluster: str) -> None:
@@ -60,7 +61,7 @@ def test_client_unknown_to_the_token_endpoint_ends_the_worker(secured: SecuredCl
     with token_endpoint() as endpoint:
         properties = secured.worker(cluster, _credentials(endpoint, "wr0ng-s3cret"))
         with running_worker(properties, failures):
-            wait_for(lambda: bool(failures), "the end of the worker")
+            eventually(lambda: bool(failures), "the end of the worker")
     assert re.search(
         r"no OAuth token for authentication at the broker at 127\.0\.0\.1:\d+: .*invalid_client.*"
         r"Check sasl\.oauthbearer\.token\.endpoint\.url",

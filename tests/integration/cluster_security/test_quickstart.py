@@ -9,6 +9,7 @@ from pathlib import Path
 from connect.config.properties import read_properties
 from sluice.embedded.broker import EmbeddedBroker
 from tests.cluster.worker_process import SLUICE, WorkerProcess
+from tests.support.waiting import WAIT_S
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "configs" / "connect-distributed.properties"
@@ -35,7 +36,7 @@ def test_distributed_example_file_runs_without_warnings(
         worker.client.put_config(
             "sink", {"connector.class": "FileStreamSink", "file": str(tmp_path / "out.txt"), "topics": topic}
         )
-        worker.wait_for(lambda: _text(tmp_path / "out.txt") == "foo\n", 60, "the line")
+        worker.wait_for(lambda: _text(tmp_path / "out.txt") == "foo\n", WAIT_S, "the line")
         assert worker.stop() == 0
     finally:
         worker.end()
@@ -57,7 +58,7 @@ def test_invalid_worker_file_ends_the_command_at_once(tmp_path: Path) -> None:
     worker = WorkerProcess(SLUICE, tmp_path, "worker", given)
     try:
         worker.start()
-        assert worker.wait_for_exit(60) == 2
+        assert worker.wait_for_exit() == 2
     finally:
         worker.end()
     assert "must be three different topics, but are connect-configs, connect-offsets, connect-configs" in worker.log_tail()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from connect.errors import ConnectError, IllegalStateError, NotFoundError, NotRe
 from rest.forwarding.leader_client import RestLeaderClient
 from tests.integration.cluster_security.secured_cluster import SECRETS, TASK_ACLS, WORKER_ACLS, SecuredCluster
 from tests.integration.rest.certificates import Authority
+from tests.support.waiting import eventually
 from worker.config.worker_config import WorkerConfig
 from worker.distributed.bootstrap import assemble
 from worker.distributed.herder import DistributedHerder
@@ -33,13 +33,6 @@ def running_worker(properties: Properties, failures: list[ConnectError]) -> Iter
         yield herder
     finally:
         herder.close(2.0)
-
-
-def wait_for(condition: Callable[[], bool], what: str, seen: Callable[[], Any] = str, timeout_s: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}: {seen()}"
-        time.sleep(0.05)
 
 
 Change = Callable[[SecuredCluster], Properties]
@@ -78,7 +71,7 @@ def test_rejected_worker_ends_and_reports_the_cause(
     properties = {**secured.worker(cluster, secured.credentials("worker", "SCRAM-SHA-512")), **change(secured)}
     failures: list[ConnectError] = []
     with running_worker(properties, failures):
-        wait_for(lambda: bool(failures), "the rejection", lambda: caplog.text)
+        eventually(lambda: bool(failures), "the rejection", lambda: caplog.text)
     (failure,) = failures
     assert re.search(message, failure.message), failure.message
     _assert_no_secret(failure.message + caplog.text)
@@ -91,7 +84,7 @@ def test_worker_without_permission_for_its_group_reports_it(
     secured.allow("stranger", cluster, [topics])
     failures: list[ConnectError] = []
     with running_worker(secured.worker(cluster, secured.credentials("stranger", "PLAIN")), failures):
-        wait_for(lambda: bool(failures), "the rejection", lambda: caplog.text)
+        eventually(lambda: bool(failures), "the rejection", lambda: caplog.text)
     assert f"not authorized for group {cluster}; the worker's principal needs READ on it" in failures[0].message
     _assert_no_secret(failures[0].message + caplog.text)
 
@@ -143,7 +136,7 @@ def test_rejected_connector_clients_fail_only_their_tasks(
                 for name, (_, message) in expected.items()
             )
 
-        wait_for(settled, "the tasks' states", lambda: states)
+        eventually(settled, "the tasks' states", lambda: states)
         for name, (_, message) in expected.items():
             if message is not None:
                 first_line = str(states[name][0][1]).partition("\n")[0]
@@ -161,7 +154,7 @@ def _create(herder: DistributedHerder, name: str, config: dict[str, str]) -> Non
             return False  # the worker is joining
         return True
 
-    wait_for(created, name)
+    eventually(created, name)
 
 
 def _assert_no_secret(text: str) -> None:

@@ -22,6 +22,7 @@ from tests.integration.cluster_security.secured_cluster import (
     SecuredCluster,
 )
 from tests.integration.rest.certificates import Authority
+from tests.support.waiting import WAIT_S
 
 STORE_PASSWORD = "st0re-s3cret"
 
@@ -32,7 +33,7 @@ def call(worker: WorkerProcess, tls: ssl.SSLContext, method: str, path: str, bod
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=30, context=tls) as answer:
+        with urllib.request.urlopen(request, timeout=WAIT_S, context=tls) as answer:
             return answer.status, json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as e:
         with e:
@@ -103,13 +104,13 @@ def test_cluster_works_with_authentication_certificates_and_acls_on_every_connec
         for worker in workers:
             worker.start()
         for worker in workers:
-            worker.wait_for(partial(_is_healthy, worker, operator), 60, "health")
+            worker.wait_for(partial(_is_healthy, worker, operator), WAIT_S, "health")
         _assert_lines_are_copied(workers, operator, cluster, tmp_path)
         # Requests without a certificate are rejected.
         assert call(workers[0], company.client_context(), "GET", "/connectors") == (0, None)
         for worker in workers:
             worker.terminate()
-        assert [worker.wait_for_exit(30) for worker in workers] == [0, 0]
+        assert [worker.wait_for_exit() for worker in workers] == [0, 0]
     finally:
         for worker in workers:
             worker.end()
@@ -144,8 +145,8 @@ def _assert_lines_are_copied(workers: list[WorkerProcess], tls: ssl.SSLContext, 
             assert status in (200, 201, 409), answer
             return status != 409  # the group is being rebalanced
 
-        worker.wait_for(created, 60, name)
-    workers[0].wait_for(lambda: copy.exists() and copy.read_text() == "one\ntwo\n", 60, "the lines")
+        worker.wait_for(created, WAIT_S, name)
+    workers[0].wait_for(lambda: copy.exists() and copy.read_text() == "one\ntwo\n", WAIT_S, "the lines")
     worker_ids: dict[str, str] = {}
 
     def all_run() -> bool:
@@ -158,7 +159,7 @@ def _assert_lines_are_copied(workers: list[WorkerProcess], tls: ssl.SSLContext, 
             worker_ids[name] = answer["tasks"][0]["worker_id"]
         return True
 
-    workers[1].wait_for(all_run, 60, "running tasks")
+    workers[1].wait_for(all_run, WAIT_S, "running tasks")
     assert set(worker_ids.values()) == {worker.worker_id for worker in workers}, "each worker has one of the tasks"
 
     # These requests use the credentials of the connectors' admin clients.
@@ -167,4 +168,4 @@ def _assert_lines_are_copied(workers: list[WorkerProcess], tls: ssl.SSLContext, 
         assert status == 200, answer
         return len(answer["offsets"]) == 1
 
-    workers[0].wait_for(committed, 60, "the sink's first commit")
+    workers[0].wait_for(committed, WAIT_S, "the sink's first commit")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from connect.plugins import Plugins
+from tests.support.waiting import WAIT_S, Deadline
 from worker.config.secrets import SecretMask
 from worker.dead_letters.engine import answer
 from worker.dead_letters.reader import LetterSource
@@ -39,7 +39,7 @@ class QueueCase:
         keep = {"retention.ms": "-1"}
         topics = [NewTopic(case.topic, partitions, 1, config=keep), NewTopic(case.queue, 1, 1, config=keep)]
         for future in admin.create_topics(topics).values():
-            future.result(30)
+            future.result(WAIT_S)
         return case
 
     @property
@@ -62,7 +62,7 @@ class QueueCase:
         producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
         for record in records:
             producer.produce(topic, **record)
-        assert producer.flush(30) == 0
+        assert producer.flush(WAIT_S) == 0
         producer.close()
 
     def letter(self, offset: int, value: bytes | None, **more: Any) -> dict[str, Any]:
@@ -91,16 +91,16 @@ class QueueCase:
 
         A broker answers a commit before readers see the records.
         """
-        deadline = time.monotonic() + 30
+        deadline = Deadline(f"{count} records of {topic}", lambda: found)
         while len(found := self._read_committed(topic)) < count:
-            assert time.monotonic() < deadline, f"{topic} has {len(found)} records instead of {count}"
+            deadline.check()
         return found
 
     def _read_committed(self, topic: str) -> list[Any]:
         settings = {"enable.auto.commit": False, "isolation.level": "read_committed", "enable.partition.eof": True}
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "test-reader", **settings})
         try:
-            numbers = sorted(consumer.list_topics(topic, timeout=20).topics[topic].partitions)
+            numbers = sorted(consumer.list_topics(topic, timeout=WAIT_S).topics[topic].partitions)
             consumer.assign([TopicPartition(topic, number, 0) for number in numbers])
             found: list[Any] = []
             ended: set[int] = set()

@@ -15,7 +15,7 @@ from sluice.cli.app import build
 from sluice.cli.errors import run
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.dead_letters.queue_case import QueueCase
-from tests.integration.worker.conftest import eventually
+from tests.support.waiting import eventually
 from worker.config.worker_config import WorkerConfig
 from worker.standalone.herder import StandaloneHerder
 
@@ -70,7 +70,7 @@ def test_dead_letters_are_found_fixed_and_replayed(
     )
     settings = {"file": str(target), "errors.deadletterqueue.topic.replication.factor": "1"}
     herder.put_connector(name, {**case.config, **settings}, replace=False)
-    eventually(lambda: target.exists() and len(target.read_text().splitlines()) == 4, "the good records", 60)
+    eventually(lambda: target.exists() and len(target.read_text().splitlines()) == 4, "the good records")
     eventually(lambda: len(case.committed(case.queue)) == 2, "the dead letters")
 
     (row,) = json.loads(sluice("dlq", "ls", "-o", "json")[1])
@@ -96,7 +96,7 @@ def test_dead_letters_are_found_fixed_and_replayed(
     assert (code, "use --dry-run, or --apply to change it first" in err) == (2, True)
     code, out, err = sluice("dlq", "replay", name, "--yes", "--apply", *edit)
     assert (code, out) == (0, "2 of 2 dead letters were replayed\n"), err
-    eventually(lambda: len(target.read_text().splitlines()) == 6, "the replayed records", 60)
+    eventually(lambda: len(target.read_text().splitlines()) == 6, "the replayed records")
     assert target.read_text().splitlines()[4:] == ["{amount=x}"] * 2
     assert json.loads(sluice("dlq", "ls", "-o", "json")[1])[0]["left"] == 0
     assert sluice("dlq", "replay", name, "--yes")[1] == "0 of 0 dead letters were replayed\n"
@@ -109,7 +109,7 @@ def test_dead_letters_are_found_fixed_and_replayed(
     case.produce(case.queue, [case.letter(9, b'{"amount": "8"}')])
     code, out, err = sluice("dlq", "replay", name, "--yes", *direct)
     assert (code, out) == (0, "1 of 1 dead letters were replayed\n"), err
-    eventually(lambda: len(target.read_text().splitlines()) == 7, "the record that was replayed from here", 60)
+    eventually(lambda: len(target.read_text().splitlines()) == 7, "the record that was replayed from here")
 
     # Records can be changed by transformations of the replay, through the worker and without it.
     file = tmp_path / "zero.properties"
@@ -121,5 +121,5 @@ def test_dead_letters_are_found_fixed_and_replayed(
         assert (code, out.splitlines()[1]) == (0, '    replay ~ value.amount = "y" -> "0"'), err
         code, out, err = sluice("dlq", "replay", name, "--yes", "--limit", 1, *changes, *options)
         assert (code, out) == (0, "1 of 1 dead letters were replayed\n"), err
-        eventually(partial(_has_lines, target, 8 + number), "the changed record", 60)
+        eventually(partial(_has_lines, target, 8 + number), "the changed record")
     assert target.read_text().splitlines()[7:] == ["{amount=0}"] * 2

@@ -18,6 +18,7 @@ from connect.errors import ConnectError, IllegalStateError, NotFoundError
 from connect.record import TopicPartition
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.dead_letters.queue_case import EDIT, QueueCase
+from tests.support.waiting import WAIT_S
 from worker.dead_letters.positions import replay_group
 from worker.kafka.dead_letter_topic import CommittedPosition, RecordToWrite, ReplayProducer
 from worker.kafka.stored_records import read_stored
@@ -188,7 +189,7 @@ def test_dead_letters_of_other_connectors_and_deleted_records_are_no_gaps(case: 
     clients = {"bootstrap.servers": broker.bootstrap}
     admin = AdminClient(clients)  # its requests end with it
     for future in admin.delete_records([Position(case.queue, 0, 2)]).values():
-        future.result(20)
+        future.result(WAIT_S)
     # As if retention had deleted them after the offsets were looked up.
     (records,) = read_stored(clients, TopicPartition(case.queue, 0), 0, 8)
     assert [record.offset for record in records] == list(range(2, 8))

@@ -15,6 +15,7 @@ from connectors.registry.avro.converter import AvroConverter
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.dead_letters.queue_case import QueueCase
 from tests.support.registry import EmbeddedRegistry
+from tests.support.waiting import WAIT_S
 from worker.dead_letters.letters import REPLAYED
 
 Name = Callable[[str], str]
@@ -92,5 +93,5 @@ def test_records_of_a_schema_registry_are_read_and_written_with_its_schemas(case
     assert [(found.value.get("amount"), found.value.get("note")) for found in read] == [("0", "n"), ("0", "n")]
     converter.close()
     url = f"{avro['value.converter.schema.registry.url']}/subjects/{case.topic}-value/versions"
-    with urllib.request.urlopen(url, timeout=60) as versions:
+    with urllib.request.urlopen(url, timeout=WAIT_S) as versions:
         assert json.load(versions) == [1]

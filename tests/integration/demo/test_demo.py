@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import create_autospec
 
@@ -19,6 +20,7 @@ from sluice.demo.environment import CONNECTORS, SINK_FILES, configs_dir
 from sluice.demo.shops.mariadb import MariaDbShop
 from sluice.demo.shops.postgres import PostgresShop, PostgresShopSession
 from sluice.demo.workload import Workload
+from tests.support.waiting import WAIT_S, eventually
 
 SERVERS = {"mariadb": "mariadbd", "postgres": "bin/postgres"}
 _SLUICE = [sys.executable, "-c", "from sluice.cli import main; main()"]
@@ -49,14 +51,14 @@ def left_running(home: Path) -> list[str]:
 @pytest.mark.parametrize("command", [["up"], ["demo", "--keep"]])
 def test_services_that_stay_need_kafka(tmp_path: Path, command: list[str]) -> None:
     process = start(*command, home=tmp_path, SLUICE_DEMO_KAFKA="off")
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=WAIT_S)
     assert process.returncode == 2
     assert "starts a broker and a worker that continue to run; unset SLUICE_DEMO_KAFKA" in errors
 
 
 def test_an_unknown_format_is_named(tmp_path: Path) -> None:
     process = start("demo", home=tmp_path, SLUICE_DEMO_FORMAT="hudi")
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=WAIT_S)
     assert process.returncode == 2
     assert "SLUICE_DEMO_FORMAT=hudi is not a format of the demo; use delta or iceberg" in errors
 
@@ -66,7 +68,7 @@ def test_an_unknown_format_is_named(tmp_path: Path) -> None:
     ("table_format", "kafka", "database"),
     [
         ("delta", "on", "postgres"),
-        ("iceberg", "off", "mariadb"),
+        pytest.param("iceberg", "off", "mariadb", marks=pytest.mark.long),
         pytest.param("iceberg", "on", "postgres", marks=pytest.mark.long),
         pytest.param("delta", "off", "postgres", marks=pytest.mark.long),
         pytest.param("delta", "on", "mariadb", marks=pytest.mark.long),
@@ -94,7 +96,7 @@ def test_demo_ends_with_equal_tables_and_leaves_nothing_running(
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("moment", ["Starting a worker", "Live changes"])
+@pytest.mark.parametrize("moment", ["Starting a worker", pytest.param("Live changes", marks=pytest.mark.long)])
 def test_ctrl_c_at_any_point_leaves_no_process_behind(moment: str, tmp_path: Path) -> None:
     process = start("demo", "--small", "--seconds", "20", home=tmp_path)
     assert process.stderr is not None
@@ -105,41 +107,60 @@ def test_ctrl_c_at_any_point_leaves_no_process_behind(moment: str, tmp_path: Pat
         raise AssertionError(f"the demo ended before {moment!r}")
     assert left_running(tmp_path)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=90)
+    process.communicate(timeout=WAIT_S)
     assert process.returncode == 130
     assert not left_running(tmp_path)
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("database", "other"), [("mariadb", "postgres"), pytest.param("postgres", "mariadb", marks=pytest.mark.long)]
-)
-def test_up_runs_until_down_and_continues_after_a_restart_with_its_database(tmp_path: Path, database: str, other: str) -> None:
-    def run(*arguments: str, kind: str = "") -> tuple[int, str, str]:
-        process = start(*arguments, home=tmp_path, SLUICE_DEMO_DATABASE=kind)
-        out, errors = process.communicate(timeout=200)
+class Services:
+    """Runs ``sluice up`` and ``sluice down``."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def run(self, *arguments: str, kind: str = "") -> tuple[int, str, str]:
+        process = start(*arguments, home=self.home, SLUICE_DEMO_DATABASE=kind)
+        out, errors = process.communicate(timeout=2 * WAIT_S)
         return process.returncode, out, errors
 
-    def start_and_check() -> None:
-        code, out, errors = run("up", "--small", "-o", "json", kind=database)
+    def start_and_check(self, database: str) -> None:
+        code, out, errors = self.run("up", "--small", "-o", "json", kind=database)
         assert code == 0, errors
-        with urllib.request.urlopen(f"{json.loads(out)['rest']}/connectors", timeout=60) as answer:
+        with urllib.request.urlopen(f"{json.loads(out)['rest']}/connectors", timeout=WAIT_S) as answer:
             assert sorted(json.load(answer)) == sorted(CONNECTORS)
-        assert any(SERVERS[database] in command for command in left_running(tmp_path))
+        assert any(SERVERS[database] in command for command in left_running(self.home))
 
-    try:
-        start_and_check()
-        code, _, errors = run("up", "--small", kind=other)
-        assert (code, f"SLUICE_DEMO_DATABASE={other}, but an earlier start created" in errors) == (2, True), errors
-        assert run("down")[0] == 0  # also without the variable
-        assert not left_running(tmp_path)
-        start_and_check()
-        assert run("down")[0] == 0
-        assert not left_running(tmp_path)
-    finally:
-        run("down")
+    def stop_and_check(self) -> None:
+        assert self.run("down")[0] == 0  # also without the variable
+        assert not left_running(self.home)
 
 
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[Services]:
+    found = Services(tmp_path)
+    yield found
+    found.run("down")
+
+
+@pytest.mark.timeout(600)
+def test_up_runs_until_down(services: Services) -> None:
+    services.start_and_check("postgres")
+    code, _, errors = services.run("up", "--small", kind="mariadb")
+    assert (code, "SLUICE_DEMO_DATABASE=mariadb, but an earlier start created" in errors) == (2, True), errors
+    services.stop_and_check()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("database", ["mariadb", "postgres"])
+def test_up_continues_after_a_restart_with_its_database(services: Services, database: str) -> None:
+    services.start_and_check(database)
+    services.stop_and_check()
+    services.start_and_check(database)
+    services.stop_and_check()
+
+
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_killed_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     process = start("demo", "--small", home=tmp_path)
@@ -148,12 +169,9 @@ def test_killed_demo_leaves_no_process_behind(tmp_path: Path) -> None:
         if "Snapshot" in line:
             break
     process.kill()
-    process.wait(10)
-    deadline = time.monotonic() + 60
-    while (running := left_running(tmp_path)) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert not running
-    process.communicate(timeout=10)
+    process.wait(WAIT_S)
+    eventually(lambda: not left_running(tmp_path), "the end of all processes", lambda: left_running(tmp_path))
+    process.communicate(timeout=WAIT_S)
 
 
 @pytest.mark.parametrize("slow_step", ["an earlier transaction", "the new column"])
@@ -177,7 +195,7 @@ def test_slow_workload_still_adds_its_column_and_uses_it(monkeypatch: pytest.Mon
     monkeypatch.setattr(Workload, "_run_transaction", change)
     workload = Workload(shop, 10, 10, seconds=0.2)
     workload.start()
-    workload.join(30)
+    workload.join(WAIT_S)
     assert steps.count("column") == 1
     assert steps.index("column") < len(steps) - 2
 

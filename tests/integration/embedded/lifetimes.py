@@ -11,6 +11,7 @@ import sys
 import psutil
 
 from sluice.embedded.server import EmbeddedServer
+from tests.support.waiting import WAIT_S
 
 
 def is_running(process: psutil.Process) -> bool:
@@ -29,7 +30,7 @@ def assert_exits_with_killed_parent(own: EmbeddedServer) -> None:
         f"server = Server({str(own.data_dir)!r}, dies_with_parent=True); server.start();"
         "print(server.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     _await_end(int(done.stdout))
     assert not own.running
@@ -44,6 +45,6 @@ def _await_end(pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        assert select.select([handle], [], [], 30)[0], "the server outlived the process that started it"
+        assert select.select([handle], [], [], WAIT_S)[0], "the server outlived the process that started it"
     finally:
         os.close(handle)

@@ -16,6 +16,7 @@ from connect.errors import ConfigError, ConnectError, IllegalStateError
 from sluice.embedded.broker import EmbeddedBroker, has_live_broker
 from sluice.embedded.ports import LOOPBACK
 from tests.integration.embedded.lifetimes import assert_exits_with_killed_parent
+from tests.support.waiting import WAIT_S
 from worker.kafka.admin import KafkaAdmin
 from worker.kafka.console import consume, produce
 
@@ -33,10 +34,11 @@ def client(server: EmbeddedBroker) -> dict[str, str]:
 
 
 def values(server: EmbeddedBroker, topic: str, count: int) -> list[bytes | None]:
-    records = consume(client(server), topic, from_beginning=True, max_messages=count, timeout_ms=10_000)
+    records = consume(client(server), topic, from_beginning=True, max_messages=count, timeout_ms=120_000)
     return [record.value for record in records]
 
 
+@pytest.mark.long
 def test_records_survive_a_stop_and_a_kill_on_the_same_port(own: EmbeddedBroker) -> None:
     own.start()
     bootstrap = own.bootstrap
@@ -66,6 +68,7 @@ def test_second_start_has_no_effect(own: EmbeddedBroker) -> None:
     assert not own.stop()
 
 
+@pytest.mark.long
 def test_short_lived_broker_serves_without_the_second_compiler(tmp_path: Path) -> None:
     server = EmbeddedBroker(tmp_path / "broker", dies_with_parent=True, short_lived=True)
     try:
@@ -92,6 +95,7 @@ def test_port_in_use_is_reported_and_nothing_starts(tmp_path: Path) -> None:
         assert not server.running
 
 
+@pytest.mark.long
 def test_failed_broker_start_reports_its_log_and_leaves_nothing(own: EmbeddedBroker) -> None:
     broken = EmbeddedBroker(own.data_dir, settings={"log.retention.ms": "often"})
     with pytest.raises(ConnectError, match=r"(?s)ended while starting.*log\.retention\.ms"):
@@ -113,17 +117,17 @@ def test_groups_and_transactions_work_on_one_node(broker: EmbeddedBroker, unique
 
     topic = unique_name("tx")
     producer = Producer({**client(broker), "transactional.id": topic})
-    producer.init_transactions(30)
+    producer.init_transactions(WAIT_S)
     producer.begin_transaction()
     producer.produce(topic, b"aborted")
-    producer.abort_transaction(30)
+    producer.abort_transaction(WAIT_S)
     producer.begin_transaction()
     producer.produce(topic, b"committed")
-    producer.commit_transaction(30)
+    producer.commit_transaction(WAIT_S)
     settings = {"group.id": topic, "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
     consumer = Consumer({**client(broker), **settings, "enable.auto.commit": "false"})
     consumer.subscribe([topic])
-    message = consumer.poll(30)
+    message = consumer.poll(WAIT_S)
     assert message is not None
     assert message.value() == b"committed"
     consumer.commit(asynchronous=False)
@@ -136,6 +140,7 @@ def test_server_ends_when_its_parent_is_killed(own: EmbeddedBroker) -> None:
     assert_exits_with_killed_parent(own)
 
 
+@pytest.mark.long
 def test_start_waits_for_a_broker_whose_starter_was_killed(own: EmbeddedBroker) -> None:
     own.start()
     own.stop()
@@ -145,7 +150,7 @@ def test_start_waits_for_a_broker_whose_starter_was_killed(own: EmbeddedBroker) 
         "from sluice.embedded.broker import EmbeddedBroker;"
         f"EmbeddedBroker({str(own.data_dir)!r}).start()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     pid = own.pid
     assert pid is not None

@@ -15,6 +15,7 @@ import pytest
 
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports, port_is_free
+from tests.support.waiting import WAIT_S
 
 Sluice = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -26,7 +27,7 @@ def sluice(broker: EmbeddedBroker) -> Sluice:
     def call(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", "from sluice.cli import main; main()", *arguments]
         variables = {**os.environ, "SLUICE_BOOTSTRAP_SERVERS": broker.bootstrap, **environment}
-        return subprocess.run(command, input=stdin, capture_output=True, text=True, env=variables, timeout=120, check=False)
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, env=variables, timeout=WAIT_S, check=False)
 
     return call
 
@@ -80,7 +81,7 @@ def test_produced_lines_are_consumed(sluice: Sluice, unique_name: Callable[[str]
     with_key = ("--property", "parse.key=true", "--property", "key.separator=:")
     assert sluice("topic", "produce", name, *with_key, stdin="k:v:w\n").returncode == 0
 
-    read = ("topic", "consume", name, "--timeout-ms", "10000", "--max-messages", "3")
+    read = ("topic", "consume", name, "--timeout-ms", "120000", "--max-messages", "3")
     done = sluice(*read, "--from-beginning")
     assert (done.returncode, done.stdout) == (0, "foo\nbär\nv:w\n")
     assert done.stderr == "Processed a total of 3 messages\n"
@@ -102,10 +103,10 @@ def test_closed_pipe_is_not_an_error(sluice: Sluice, broker: EmbeddedBroker, uni
     # More than a pipe holds, so that the pipe closes before the last line is written.
     sluice("topic", "produce", name, stdin="x\n" + f"{'y' * 99}\n" * 20_000)
     program = f"{sys.executable} -c 'from sluice.cli import main; main()'"
-    command = f"{program} topic consume {name} --from-beginning --timeout-ms 20000"
+    command = f"{program} topic consume {name} --from-beginning --timeout-ms 120000"
     environment = {**os.environ, "SLUICE_BOOTSTRAP_SERVERS": broker.bootstrap}
     line = ["bash", "-c", f"{command} | head -1; exit ${{PIPESTATUS[0]}}"]
-    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "x\n", "")
 
 
@@ -153,7 +154,7 @@ def test_group_with_members_is_not_reset(sluice: Sluice, broker: EmbeddedBroker,
     sluice("topic", "produce", name, stdin="a\n")
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": name, "auto.offset.reset": "earliest"})
     consumer.subscribe([name])
-    assert consumer.poll(30) is not None
+    assert consumer.poll(WAIT_S) is not None
     try:
         done = sluice("group", "reset", name, "--topic", name, "--to-earliest", "--execute")
         assert done.returncode == 1
@@ -206,7 +207,7 @@ def test_ctrl_c_ends_consume(broker: EmbeddedBroker, sluice: Sluice, unique_name
     assert reader.stdout is not None
     assert reader.stdout.readline() == "x\n"
     reader.send_signal(signal.SIGINT)
-    _, output = reader.communicate(timeout=30)
+    _, output = reader.communicate(timeout=WAIT_S)
     assert (reader.returncode, output) == (130, "Processed a total of 1 messages\ninterrupted\n")
 
 

@@ -12,6 +12,7 @@ import pytest
 from connect.errors import ConnectError
 from sluice.embedded import jars
 from sluice.embedded.jar_sets import JAR_SETS, Jar, JarSet
+from tests.support.waiting import WAIT_S
 
 SMALL = JarSet("small", "a small set", (Jar("org.slf4j", "slf4j-api", "1.7.36"), Jar("org.slf4j", "slf4j-simple", "1.7.36")))
 
@@ -48,7 +49,7 @@ def test_incomplete_maven_cache_is_ignored_and_only_one_process_fetches(broken_h
         )
         for _ in range(2)
     ]
-    outcomes = [one.communicate(timeout=120) for one in both]
+    outcomes = [one.communicate(timeout=WAIT_S) for one in both]
     assert [one.returncode for one in both] == [0, 0], outcomes
     lines = sorted((out.splitlines() for out, _ in outcomes), key=len)
     assert lines == [[], ["0 2 ", "1 2 slf4j-api.jar", "2 2 slf4j-simple.jar"]]

@@ -16,6 +16,7 @@ from connect.errors import ConfigError, ConnectError, IllegalStateError
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.ports import LOOPBACK
 from tests.integration.embedded.lifetimes import assert_exits_with_killed_parent
+from tests.support.waiting import WAIT_S
 
 
 @pytest.fixture
@@ -46,6 +47,7 @@ def test_committed_rows_survive_a_stop_and_a_kill_on_the_same_port(own: Embedded
     assert rows(own, "SELECT n FROM kept ORDER BY n") == [(1,), (2,)]
 
 
+@pytest.mark.long
 def test_open_transaction_is_rolled_back_after_a_kill(own: EmbeddedMariaDB) -> None:
     own.start()
     rows(own, "CREATE TABLE kept (n int)")
@@ -209,7 +211,7 @@ def test_creation_that_takes_too_long_is_ended_with_an_error_and_leaves_nothing(
         own.start()
     assert not {"data", "data.new"} & {path.name for path in own.data_dir.iterdir()}
     own_processes = [one for one in psutil.process_iter(["cmdline"]) if str(own.data_dir) in str(one.info["cmdline"])]
-    assert not psutil.wait_procs(own_processes, timeout=30)[1]
+    assert not psutil.wait_procs(own_processes, timeout=WAIT_S)[1]
     monkeypatch.undo()
     own.start()
     assert own.answers()

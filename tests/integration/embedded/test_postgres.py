@@ -16,6 +16,7 @@ from connect.errors import ConfigError, ConnectError
 from sluice.embedded.ports import LOOPBACK
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.embedded.lifetimes import assert_exits_with_killed_parent, is_running
+from tests.support.waiting import WAIT_S
 
 
 @pytest.fixture
@@ -149,6 +150,7 @@ def test_failed_start_reports_the_log_and_leaves_nothing(own: EmbeddedPostgres) 
     own.start()
 
 
+@pytest.mark.long
 def test_creation_that_takes_too_long_is_ended_with_an_error_and_leaves_nothing(
     own: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,12 +160,13 @@ def test_creation_that_takes_too_long_is_ended_with_an_error_and_leaves_nothing(
         own.start()
     assert not {"cluster"} & {path.name for path in own.data_dir.iterdir()}
     own_processes = [one for one in psutil.process_iter(["cmdline"]) if str(own.data_dir) in str(one.info["cmdline"])]
-    assert not psutil.wait_procs(own_processes, timeout=30)[1]
+    assert not psutil.wait_procs(own_processes, timeout=WAIT_S)[1]
     monkeypatch.undo()
     own.start()
     assert own.answers()
 
 
+@pytest.mark.long
 def test_incomplete_cluster_is_recreated(own: EmbeddedPostgres) -> None:
     (own.data_dir / "cluster" / "base").mkdir(parents=True)
     own.start()

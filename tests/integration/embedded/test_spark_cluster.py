@@ -12,12 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rest.polling import wait_until
 from sluice.embedded.spark_cluster import EmbeddedSparkCluster
+from tests.support.waiting import WAIT_S, eventually
 
-pytestmark = pytest.mark.slow
-
-WAIT_S = 120.0
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -43,7 +41,7 @@ def test_cluster_is_complete_after_kills_and_leaves_nothing_after_a_stop(cluster
     cluster.start(WAIT_S)
     assert cluster.master.url == url
     assert cluster.connector_settings() == settings
-    assert wait_until(lambda: alive_workers(cluster) == 1, WAIT_S)
+    eventually(lambda: alive_workers(cluster) == 1, "the worker")
     processes = [psutil.Process(server.pid) for server in (cluster.master, *cluster.workers)]
     assert EmbeddedSparkCluster(cluster.data_dir, workers=1).stop(), "another handle controls the same processes"
     assert not cluster.running
@@ -58,4 +56,4 @@ def test_cluster_ends_with_its_killed_parent(cluster: EmbeddedSparkCluster) -> N
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert wait_until(lambda: not cluster.running, WAIT_S)
+    eventually(lambda: not cluster.running, "the end of the cluster")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -19,13 +18,6 @@ from worker.executors.pool import ExecutorPool
 from worker.model import TargetState, TaskId
 
 
-def eventually(claim: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not claim():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(0.02)
-
-
 class Pool:
     """An executor pool with the helpers that tests need."""
 
@@ -38,7 +30,7 @@ class Pool:
             "bootstrap.servers": "localhost:1",
             "task.executors": "2",
             # A graceful shutdown gets enough time on a busy machine.
-            "task.shutdown.graceful.timeout.ms": "30000",
+            "task.shutdown.graceful.timeout.ms": "120000",
             **{key.replace("__", "."): value for key, value in settings.items()},
         }
         self.config = WorkerConfig.standalone(props)
@@ -73,7 +65,7 @@ class Pool:
 
     def running_task(self, spec: ConnectorSpec, number: int = 0) -> int:
         start_id = self.start_task(spec, number)
-        self.listener.wait_for(start_id, f"{spec.name}-{number}", "RUNNING", 60)
+        self.listener.wait_for(start_id, f"{spec.name}-{number}", "RUNNING")
         return start_id
 
     def pid(self, name: str, number: int = 0) -> int | None:

@@ -42,9 +42,9 @@ def misbehave(where: str, config: Mapping[str, str]) -> None:
         case "segfault":
             ctypes.string_at(0)
         case "hold":
-            ctypes.PyDLL(None).sleep(60)  # holds the GIL
+            ctypes.PyDLL(None).sleep(600)  # holds the GIL
         case "hang":
-            threading.Event().wait(60)
+            threading.Event().wait(600)
         case "leak":
             LEAK.append(bytearray(os.urandom(1)) * 200_000_000)
         case "log":
@@ -97,7 +97,7 @@ class UnresponsiveSystem:
 
     def test_connection(self) -> Iterator[ConnectionStep]:
         (self._folder / "asked").touch()
-        self._cancelled.wait(60)
+        self._cancelled.wait(600)
         yield ConnectionStep("Connection", is_skipped=True)
 
     def data_collections(self) -> Sequence[DataCollection]:

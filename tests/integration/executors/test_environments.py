@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from connect.errors import BadRequestError, ConfigError, PluginNotFoundError
-from tests.integration.executors.conftest import StartPool, eventually
+from tests.integration.executors.conftest import StartPool
+from tests.support.waiting import WAIT_S, eventually
 from worker.executor import ConnectorFacts, ConnectorSpec
 from worker.model import TaskId
 
@@ -60,8 +61,8 @@ def test_two_connectors_with_conflicting_packages_run_on_one_worker(start_pool: 
         assert answer["error_count"] == 0
         assert f"of.{version}" in {one["value"]["name"] for one in answer["configs"]}
         spec = ConnectorSpec(name, config, config)
-        pool.start_connector(spec)[1].result(30)
-        (task,) = pool.executor.task_configs(name).result(20)
+        pool.start_connector(spec)[1].result(WAIT_S)
+        (task,) = pool.executor.task_configs(name).result(WAIT_S)
         assert task["made.with"] == version
         pool.running_task(spec)
     for version, folder in folders.items():
@@ -89,5 +90,5 @@ def test_invalid_task_environment_is_rejected(start_pool: StartPool, tmp_path: P
         pool.executor.validate({}, {**given, "task.isolation": "alone"})
     start_id, started = pool.start_connector(ConnectorSpec("c", given, given))
     with pytest.raises(ConfigError, match=r"it has Python 3\.9"):
-        started.result(20)
+        started.result(WAIT_S)
     eventually(lambda: pool.states(start_id, "c") == ["FAILED"], "FAILED")

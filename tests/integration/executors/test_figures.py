@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.integration.executors.conftest import Pool, eventually
+from tests.integration.executors.conftest import Pool
+from tests.support.waiting import eventually
 from worker.model import TaskId
 
 

@@ -17,6 +17,7 @@ from sluice.cli.errors import run
 from sluice.embedded.broker import EmbeddedBroker
 from tests.cluster.worker_process import SLUICE_STANDALONE, WorkerProcess
 from tests.integration.executors.plugins import PATH
+from tests.support.waiting import WAIT_S
 
 _LINES = 2000
 
@@ -62,23 +63,23 @@ def test_hung_connectors_are_found_and_cost_the_others_nothing(
             return found
 
         expected = {"hung-poll": "polling", "hung-put": "putting", "hung-start": "start"}
-        worker.wait_for(lambda: stalls() == expected, 60, f"stalls, not {stalls()}")
+        worker.wait_for(lambda: stalls() == expected, WAIT_S, f"stalls, not {stalls()}")
 
         # What asks about them answers, also although the sink's progress() hangs.
         assert client.health()["status"] == "healthy"
         assert sorted(client.connectors_expanded("status", "info")) == ["copy", "hung-poll", "hung-put", "hung-start", "source"]
-        worker.wait_for(lambda: _stalled(client.progress("hung-put")) == ["putting"], 30, "progress of the hung sink")
+        worker.wait_for(lambda: _stalled(client.progress("hung-put")) == ["putting"], WAIT_S, "progress of the hung sink")
         # A call of the others takes longer than the timeout at times if the machine is busy, but it returns.
         others = ("source", "copy")
         worker.wait_for(
-            lambda: all("stalled" not in json.dumps(client.status(name)) for name in others), 30, "the others to move"
+            lambda: all("stalled" not in json.dumps(client.status(name)) for name in others), WAIT_S, "the others to move"
         )
 
         # The others lose nothing.
         with lines.open("a") as file:
             file.writelines(f"{number}\n" for number in range(1, _LINES))
         everything = [str(number) for number in range(_LINES)]
-        worker.wait_for(lambda: copy.exists() and copy.read_text().split() == everything, 60, "all lines")
+        worker.wait_for(lambda: copy.exists() and copy.read_text().split() == everything, WAIT_S, "all lines")
 
         found: dict[str, Any] = {}
 
@@ -88,7 +89,7 @@ def test_hung_connectors_are_found_and_cost_the_others_nothing(
             stalled = {name for name, one in found.items() if one["code"] == "stalled-call"}
             return stalled == {"hung-poll/0", "hung-put/0", "hung-start"}
 
-        worker.wait_for(diagnosed, 30, "the diagnosis of the stalls alone")
+        worker.wait_for(diagnosed, WAIT_S, "the diagnosis of the stalls alone")
         assert found["hung-put/0"]["message"] == "task 0 is RUNNING and does not move: put() has not returned"
         assert found["hung-put/0"]["command"] == "sluice restart hung-put --task 0"
         assert "[hung-put|task-0] Task hung-put-0 has stalled since" in worker.log_tail(1_000_000)
@@ -96,7 +97,7 @@ def test_hung_connectors_are_found_and_cost_the_others_nothing(
         shown = capsys.readouterr().out
         assert (code, "hung-put/0: error: task 0 is RUNNING and does not move" in shown) == (1, True)
         worker.wait_for(
-            lambda: run(build(COMMANDS), ["diagnose", "source", "--url", client.url]) == 0, 30, "a source without problems"
+            lambda: run(build(COMMANDS), ["diagnose", "source", "--url", client.url]) == 0, WAIT_S, "a source without problems"
         )
 
         # They move again, and the stall is over.
@@ -104,7 +105,7 @@ def test_hung_connectors_are_found_and_cost_the_others_nothing(
         client.restart_task("hung-put", 0)
         (tmp_path / "go").unlink()
         client.restart_task("hung-poll", 0)
-        worker.wait_for(lambda: "hung-poll" not in stalls(), 60, "the end of a stall")
+        worker.wait_for(lambda: "hung-poll" not in stalls(), WAIT_S, "the end of a stall")
     finally:
         worker.kill()
 

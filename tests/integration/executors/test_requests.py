@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from connect.errors import BadRequestError, ConnectError, PluginNotFoundError
-from tests.integration.executors.conftest import Pool, eventually, processes
+from tests.integration.executors.conftest import Pool, processes
 from tests.integration.executors.plugins import PATH
+from tests.support.waiting import WAIT_S, eventually
 from worker.cancellation import Cancellation
 from worker.executor import ConnectorFacts
 from worker.model import SystemQuestion, TaskId, TaskSignal
@@ -40,7 +41,7 @@ def test_plugin_requests_are_answered_by_a_process(pool: Pool) -> None:
     classes = {plugin["class"] for plugin in pool.executor.plugins(connectors_only=True)}
     assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in classes
     spec = pool.spec("altered")
-    assert pool.executor.alter_offsets(spec, [({"a": 1}, {"b": 2})]).result(60) is False
+    assert pool.executor.alter_offsets(spec, [({"a": 1}, {"b": 2})]).result(WAIT_S) is False
 
 
 def test_cancelled_connection_test_ends_in_its_process(pool: Pool) -> None:
@@ -51,7 +52,7 @@ def test_cancelled_connection_test_ends_in_its_process(pool: Pool) -> None:
         eventually((folder / "asked").exists, "the connector is asked")
         assert not (folder / "cancelled").exists()
         cancellation.cancel()
-        assert answer.result(60)["state"] == "skipped"
+        assert answer.result(WAIT_S)["state"] == "skipped"
     assert (folder / "cancelled").exists()
 
 
@@ -88,9 +89,9 @@ def test_process_cannot_read_offsets_or_report_states_of_other_connectors(pool: 
     pool.running_task(pool.spec("mine"))
     (handle,) = [handle for handle in pool.executor._processes._handles.values() if handle.pid == pool.pid("mine")]
     handler = handle._handler
-    assert handler.on_call("offset", {"connector": "mine", "partition": {"a": 1}}).result(60) is None
+    assert handler.on_call("offset", {"connector": "mine", "partition": {"a": 1}}).result(WAIT_S) is None
     with pytest.raises(ConnectError, match="no longer runs in this executor"):
-        handler.on_call("offset", {"connector": "other", "partition": {"a": 1}}).result(60)
+        handler.on_call("offset", {"connector": "other", "partition": {"a": 1}}).result(WAIT_S)
     handler.on_notification(
         "task_state", {"start_id": 77, "task": ["other", 0], "state": "FAILED", "trace": "x", "version": None}
     )

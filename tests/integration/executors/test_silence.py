@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.integration.executors.conftest import eventually
+from tests.support.waiting import WAIT_S, eventually
 from worker.executors.channel import Channel
 from worker.executors.futures import done
 from worker.executors.launch import launch
@@ -47,15 +47,15 @@ def assert_ends_by_silence(folder: Path, silence_timeout_s: float) -> None:
     channel = Channel(launched.connection, NullHandler(), "test")
     channel.start()
     try:
-        channel.call("begin", **settings(folder, silence_timeout_s)).result(60)
+        channel.call("begin", **settings(folder, silence_timeout_s)).result(WAIT_S)
         channel.call("ping")
-        assert launched.popen.wait(30) == 75
+        assert launched.popen.wait(WAIT_S) == 75
     finally:
         channel.close()
-        channel.join(5)
+        channel.join(WAIT_S)
         os.close(launched.stacks)
         launched.popen.kill()
-        launched.popen.wait(10)
+        launched.popen.wait(WAIT_S)
 
 
 def test_silence_timeout_does_not_count_while_the_executor_starts(tmp_path: Path) -> None:
@@ -77,18 +77,18 @@ class PingCountingHandle(ProcessHandle):
 
 def test_pings_keep_an_executor_alive(tmp_path: Path) -> None:
     ended: list[ProcessExit] = []
-    supervisor = Supervisor(lambda _, ending: ended.append(ending), hang_timeout_s=30, ping_interval_s=0.7)
+    supervisor = Supervisor(lambda _, ending: ended.append(ending), hang_timeout_s=120, ping_interval_s=0.2)
     supervisor.start()
     handle = PingCountingHandle(
-        ProcessSpec("test"), lambda _: NullHandler(), settings(tmp_path, 4.0), 30, with_crash_points=False
+        ProcessSpec("test"), lambda _: NullHandler(), settings(tmp_path, 8.0), 120, with_crash_points=False
     )
     supervisor.add(handle)
     try:
-        eventually(lambda: handle.pings > 7 or bool(ended), "enough pings to exceed the silence timeout", 60)
+        eventually(lambda: handle.pings > 45 or bool(ended), "enough pings to exceed the silence timeout")
         assert not ended
     finally:
         handle.dismiss()
-        supervisor.close(time.monotonic() + 5)
+        supervisor.close(time.monotonic() + WAIT_S)
 
 
 def test_delay_of_the_worker_itself_does_not_count_as_hanging(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_delay_of_the_worker_itself_does_not_count_as_hanging(tmp_path: Path) ->
     assert handle.pid is not None
     process = psutil.Process(handle.pid)
     try:
-        handle.ready.result(60)
+        handle.ready.result(WAIT_S)
         process.suspend()  # so that it does not answer
         now = 1000.0
         handle.check(now)

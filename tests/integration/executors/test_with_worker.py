@@ -15,8 +15,8 @@ import pytest
 
 from sluice.embedded.ports import free_ports
 from sluice.embedded.process import spawn
-from tests.integration.executors.conftest import eventually
 from tests.integration.executors.plugins import PATH
+from tests.support.waiting import WAIT_S, eventually
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,7 +33,7 @@ def start(tmp_path: Path, log: Path) -> Iterator[Start]:
     """Starts a worker with a connector of two tasks, without a broker; returns when its tasks run."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def launch(graceful_s: int = 30, **config: str) -> subprocess.Popen[bytes]:
+    def launch(graceful_s: int = 120, **config: str) -> subprocess.Popen[bytes]:
         (port,) = free_ports(1)
         worker = {
             "key.converter": "String", "value.converter": "String", "bootstrap.servers": "localhost:1", "task.executors": "2",
@@ -49,13 +49,13 @@ def start(tmp_path: Path, log: Path) -> Iterator[Start]:
         process = spawn(command, log=log, cwd=ROOT, environment=os.environ, death_signal=signal.SIGKILL)
         started.append(process)
         waiting = [f"[c|task-{number}] No Kafka broker answers at localhost:1; waiting until" for number in range(2)]
-        eventually(lambda: all(line in log.read_text() for line in waiting), "two tasks", 60)
+        eventually(lambda: all(line in log.read_text() for line in waiting), "two tasks")
         return process
 
     yield launch
     for process in started:
         process.kill()
-        process.wait(10)
+        process.wait(WAIT_S)
 
 
 def executors_of(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
@@ -78,7 +78,7 @@ def test_executors_exit_when_their_worker_is_killed(start: Start, tmp_path: Path
     (tmp_path / "go").touch()  # one of them cannot notice that its socket closes
     eventually(lambda: not (tmp_path / "go").exists(), "a task that holds the GIL")
     worker.kill()
-    worker.wait(10)
+    worker.wait(WAIT_S)
     eventually(lambda: all_ended(executors), "the end of the executors")
 
 
@@ -92,7 +92,7 @@ def test_signal_to_a_worker_or_its_process_group_shuts_down_gracefully_and_leave
         os.killpg(worker.pid, signal.SIGINT)
     else:
         worker.terminate()
-    assert worker.wait(60) == 0
+    assert worker.wait(WAIT_S) == 0
     assert all_ended(executors)
     assert "abandoned" not in log.read_text()
     assert "Kafka Connect stopped" in log.read_text()
@@ -104,5 +104,5 @@ def test_task_that_does_not_stop_does_not_keep_its_worker_running(start: Start, 
     executors = executors_of(worker)
     (tmp_path / "go").touch()
     worker.terminate()
-    assert worker.wait(30) == 0
+    assert worker.wait(WAIT_S) == 0
     assert all_ended(executors)

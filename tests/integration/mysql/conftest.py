@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from connectors.mysql import MariaDbSourceTask
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.support.source_runner import RunningSource
+from tests.support.waiting import Deadline
 
 
 class MariaDbRunningSource(RunningSource):
@@ -57,8 +57,7 @@ class MariaDbRunningSource(RunningSource):
         return set(gtids.split(",")), (file, position)
 
     def has_read(self, end: tuple[set[str], tuple[str, int]]) -> bool:
-        assert self.task is not None
-        progress = self.task.progress()
+        progress = self._progress()
         gtids, position = end
         # Until the next event, a stream that begins at GTIDs does not know its place in the file.
         return (
@@ -79,9 +78,9 @@ class MariaDbRunningSource(RunningSource):
         self.sql("set global slave_connections_needed_for_purge = 0")
         try:
             ((file, *_),) = self.sql("show master status")
-            deadline = time.monotonic() + 20
+            deadline = Deadline("the server to remove a file that no connection reads")
             while self.sql("show binary logs")[0][0] != file:
-                assert time.monotonic() < deadline, "the server keeps a file that a connection reads"
+                deadline.check()
                 self.kill_readers()
                 self.sql(f"purge binary logs to '{file}'")
         finally:

@@ -9,6 +9,7 @@ from typing import Any
 
 from connect.record import SourceRecord
 from tests.integration.mysql.conftest import MariaDbRunningSource
+from tests.support.waiting import Deadline
 
 
 class SignaledSource:
@@ -64,14 +65,12 @@ class SignaledSource:
     def poll(self) -> list[SourceRecord]:
         return self.source.poll()
 
-    def until_read(
-        self, replayed: ReplayedTopic | None = None, timeout_s: float = 60, *, started: bool = False
-    ) -> list[SourceRecord]:
+    def until_read(self, replayed: ReplayedTopic | None = None, *, started: bool = False) -> list[SourceRecord]:
         """Polls until no incremental snapshot runs, and stores offsets on the way. ``started``: one runs, or has just ended."""
         found: list[SourceRecord] = []
-        deadline = time.monotonic() + timeout_s
+        deadline = Deadline("the end of the snapshot", lambda: self.task.progress())
         while not started or "incremental_snapshot" in self.task.progress():
-            assert time.monotonic() < deadline, self.task.progress()
+            deadline.check()
             records = self.poll()
             found += records
             if replayed is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,10 +11,11 @@ from typing import Any
 import pytest
 
 from connect.errors import BadRequestError
+from connect.record import SourceRecord
 from tests.integration.mysql.conftest import MariaDbRunningSource
 from tests.integration.mysql.signaling import SignaledSource
+from tests.support.waiting import Deadline
 
-_TIMEOUT_S = 30.0
 _TYPE = "set-binlog-position"
 
 
@@ -43,14 +43,18 @@ def insert(table: SignaledSource, number: int) -> None:
     table.execute(f"INSERT INTO t VALUES ({number})")
 
 
+def of_table(records: list[SourceRecord]) -> list[SourceRecord]:
+    return [record for record in records if record.topic.endswith(".t")]
+
+
 def read(table: SignaledSource, is_done: Callable[[list[int]], bool]) -> list[int]:
     """The keys of the rows of t that arrive until they are enough; stores their offsets."""
     found: list[int] = []
-    deadline = time.monotonic() + _TIMEOUT_S
+    deadline = Deadline("rows", lambda: (found, table.task.progress()))
     while not is_done(found):
-        assert time.monotonic() < deadline, (found, table.task.progress())
+        deadline.check()
         records = table.poll()
-        found += [record.value["after"]["id"] for record in records if record.topic.endswith(".t")]
+        found += [record.value["after"]["id"] for record in of_table(records)]
         if records:
             table.source.store(records[-1])
     return found
@@ -108,11 +112,10 @@ def test_moved_position_is_stored_without_further_changes(table: SignaledSource,
     target, end = place_of(table), place(table)
     table.source.start()
     table.task.signal("go", _TYPE, json.dumps(target))
-    deadline = time.monotonic() + _TIMEOUT_S
-    while json.loads(table.stored.get("binlog_position_signals", "{}")) != {"pending": None, "done": ["go"]}:
-        assert time.monotonic() < deadline, table.stored
-        assert table.source.poll() == []
-        table.source.flush()
+    done = {"pending": None, "done": ["go"]}
+    table.source.idle_until(
+        lambda: json.loads(table.stored.get("binlog_position_signals", "{}")) == done, "the move", flushes=True
+    )
     table.restart()
     insert(table, 3)
     assert read(table, lambda found: 3 in found) == [3]
@@ -143,12 +146,8 @@ def test_structure_is_that_of_the_place(table: SignaledSource) -> None:
     table.execute("INSERT INTO t VALUES (3, 'c')")
     assert read(table, lambda found: 3 in found) == [1, 2, 3]
     table.task.signal("back", _TYPE, json.dumps(before))
-    fields: list[list[str]] = []
-    deadline = time.monotonic() + _TIMEOUT_S
-    while len(fields) < 2:
-        assert time.monotonic() < deadline
-        fields += [list(record.value["after"].as_dict()) for record in table.poll() if record.topic.endswith(".t")]
-    assert fields == [["id"], ["id", "name"]]
+    found = table.source.poll_until(lambda found: len(of_table(found)) >= 2, "2 rows")
+    assert [list(record.value["after"].as_dict()) for record in of_table(found)] == [["id"], ["id", "name"]]
 
 
 def _inside(table: SignaledSource) -> dict[str, Any]:

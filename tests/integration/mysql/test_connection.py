@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -43,8 +42,7 @@ from connectors.mysql.server import (
 )
 from connectors.mysql.sessions import MySqlSessions
 from sluice.embedded.mariadb import EmbeddedMariaDB
-
-WAIT_S = 60.0
+from tests.support.waiting import WAIT_S, Deadline, eventually
 
 
 class Rig:
@@ -85,27 +83,29 @@ def read_all(client: BinlogClient) -> Iterator[list[Any]]:
 
 def read_to_end(rig: Rig, start: BinlogStart) -> tuple[list[Any], BinlogPosition]:
     """Returns the events and the position after them. After a new file, the server also writes a checkpoint at some time."""
-    deadline = time.monotonic() + WAIT_S
+    deadline = Deadline("the server to write nothing")
     server = read_server(rig.sql)
     while True:
         before = read_position(rig.sql, server)
         events = rig.events(start)
         if read_position(rig.sql, server) == before:
             return events, before
-        assert time.monotonic() < deadline, "the server keeps writing"
+        deadline.check()
 
 
 def read_on(client: BinlogClient) -> None:
-    """Reads until an error ends the stream, or the time is over."""
-    deadline = time.monotonic() + WAIT_S
-    while time.monotonic() < deadline:
+    """Reads until an error ends the stream."""
+    deadline = Deadline("an error")
+    while True:
+        deadline.check()
         client.read(1.0)
 
 
 def kill_until_gone(connection: MySqlConnection, thread: int) -> None:
-    """Kills a thread of the server until an error says that it is gone, or the time is over."""
-    deadline = time.monotonic() + WAIT_S
-    while time.monotonic() < deadline:
+    """Kills a thread of the server until an error says that it is gone."""
+    deadline = Deadline("an error")
+    while True:
+        deadline.check()
         connection.execute(f"KILL {thread}")
 
 
@@ -118,9 +118,7 @@ def interrupted_while_busy(rig: Rig, thread: int) -> Iterator[MySqlConnection]:
     busy = "SELECT 1 FROM information_schema.processlist WHERE id = %s AND command IN ('Query', 'Binlog Dump')"
 
     def run() -> None:
-        deadline = time.monotonic() + WAIT_S
-        while not watching.query(busy, (thread,)) and time.monotonic() < deadline:
-            pass
+        eventually(lambda: watching.query(busy, (thread,)), "a busy thread", pause_s=0)
         rig.interrupt.set()
 
     interrupter = threading.Thread(target=run, name="interrupter")
@@ -134,18 +132,17 @@ def interrupted_while_busy(rig: Rig, thread: int) -> Iterator[MySqlConnection]:
 
 
 def wait_for_end_of(connection: MySqlConnection, thread: int) -> None:
-    """Waits until the server has ended a connection. Each look is a round trip."""
-    deadline = time.monotonic() + WAIT_S
-    while connection.query("SELECT 1 FROM information_schema.processlist WHERE id = %s", (thread,)):
-        assert time.monotonic() < deadline, "the server still runs the query"
+    """Waits until the server has ended a connection."""
+    running = "SELECT 1 FROM information_schema.processlist WHERE id = %s"
+    eventually(lambda: not connection.query(running, (thread,)), "the end of the query")
 
 
 def purge(connection: MySqlConnection, file: str) -> None:
     """Removes the files before this one. The server keeps them until a checkpoint, which it writes soon."""
-    deadline = time.monotonic() + WAIT_S
+    deadline = Deadline("the server to remove old files")
     while read_files(connection)[0].name != file:
         connection.execute(f"PURGE BINARY LOGS TO '{file}'")
-        assert time.monotonic() < deadline, "the server keeps old files"
+        deadline.check()
 
 
 def rows_of(events: list[Any]) -> list[tuple[Any, ...]]:
@@ -358,8 +355,7 @@ def test_second_replica_with_the_same_id_ends_the_first(rig: Rig) -> None:
         read_on(first)
     assert "server ID 4711 on host" in describe_replicas(rig.sql, 4711)
     # Heartbeats keep the stream alive; closing it over another connection ends the server's thread.
-    types = {data[4] for _ in range(50) for data in second.read(WAIT_S)}
-    assert 27 in types
+    eventually(lambda: 27 in {data[4] for data in second.read(WAIT_S)}, "a heartbeat", pause_s=0)
     thread = second.thread_id
     second.close(over=rig.sql)
     with pytest.raises(MySqlServerError, match="Unknown thread id"):

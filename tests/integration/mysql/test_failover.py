@@ -14,6 +14,7 @@ from connectors.mysql.snapshot import row_stream
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.mysql.conftest import MariaDbRunningSource
 from tests.support.source_runner import shown
+from tests.support.waiting import WAIT_S
 
 _DATABASE = "shop"
 _NAMED = {
@@ -22,7 +23,6 @@ _NAMED = {
     "other": {"log_bin": "mysql-bin", "first_files": "1"},
 }
 """The files of the replica, compared with those of the first server."""
-_WAIT_S = 30
 _BIG = 4_000
 
 
@@ -38,7 +38,7 @@ class Pair:
         """Waits until the replica has everything of domain 0."""
         ((gtids,),) = self.source.sql("select regexp_substr(@@gtid_binlog_pos, '\\\\b0-[0-9-]+')")
         with self.replica.connect() as connection, connection.cursor() as cursor:
-            cursor.execute("select master_gtid_wait(%s, %s)", (gtids, _WAIT_S))
+            cursor.execute("select master_gtid_wait(%s, %s)", (gtids, WAIT_S))
             assert cursor.fetchone()[0] == 0
 
     def fail_over(self) -> None:
@@ -104,7 +104,7 @@ def test_task_continues_on_the_replica_with_the_next_transaction(pair: Pair) -> 
     pair.replicate()
     pair.fail_over()
     source.sql("insert into t values (4, 4)")
-    records = source.read(3, _WAIT_S)
+    records = source.read(3)
     assert [shown(record)[3] for record in records] == [{"id": n, "n": n} for n in (2, 3, 4)]
     assert [record.value["source"]["server_id"] for record in records] == [1, 1, 2]
     source.store(records[-1])
@@ -130,7 +130,7 @@ def test_transactions_that_are_not_read_need_not_be_on_the_replica(pair: Pair, h
     pair.fail_over()
     source.sql("set global gtid_slave_pos = ''")  # it has the transactions that the replica has left out
     source.sql("insert into t values (2)")
-    assert _ids(source.read(1, _WAIT_S)) == [2]
+    assert _ids(source.read(1)) == [2]
     source.sql("set gtid_domain_id = 7", "insert into t values (201)")
     source.sql("insert into t values (3)")
     assert _ids(source.read(1)) == [3]
@@ -160,7 +160,7 @@ def test_big_transaction_that_the_replica_takes_over_is_repeated_from_its_beginn
         source.start()
     found: list[int] = []
     while not found or found[-1] != 0:
-        found += _ids(source.read_before_failure(1, _WAIT_S))
+        found += _ids(source.read_before_failure(1))
     assert _ids(begun) == [-1, *range(1, len(begun))]
     again = found.index(1)
     if is_restarted:

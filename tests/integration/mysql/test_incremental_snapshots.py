@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,8 @@ from connectors.mysql.server import ServerInfo
 from connectors.mysql.types import MYSQL_JAVA_KEYS
 from tests.integration.mysql.conftest import MariaDbRunningSource
 from tests.integration.mysql.signaling import ReplayedTopic, SignaledSource, is_read
+from tests.support import randomness
+from tests.support.waiting import Deadline
 
 
 class Workload:
@@ -26,10 +27,10 @@ class Workload:
         self._change = change
         self._stopped = threading.Event()
         self._errors: list[BaseException] = []
-        self._threads = [threading.Thread(target=self._run, args=(seed,)) for seed in range(sessions)]
+        self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(sessions)]
 
-    def _run(self, seed: int) -> None:
-        rng = random.Random(seed)
+    def _run(self, number: int) -> None:
+        rng = randomness.chance(f"session-{number}")
         try:
             with self._source.source.server.connect(self._source.database) as db, db.cursor() as cursor:
                 while not self._stopped.is_set():
@@ -97,18 +98,18 @@ def test_topic_equals_a_table_that_changes_during_the_snapshot(table: SignaledSo
 def test_restarts_at_any_point_continue_at_the_chunk_and_lose_nothing(table: SignaledSource) -> None:
     table.start(incremental_snapshot_chunk_size="150")
     replayed = ReplayedTopic("t")
-    rng = random.Random(7)
+    rng = randomness.chance("restarts")
     restarts = 0
     with Workload(table, change_anything):
         table.request("t")
-        deadline = time.monotonic() + 60
+        deadline = Deadline("the end of the snapshot", lambda: table.task.progress())
         while "incremental_snapshot" not in table.task.progress():
-            assert time.monotonic() < deadline
+            deadline.check()
             if found := table.poll():
                 replayed.apply(found)
                 table.source.store(found[-1])
         while "incremental_snapshot" in table.task.progress():
-            assert time.monotonic() < deadline
+            deadline.check()
             records = table.poll()
             if not records:
                 continue
@@ -492,7 +493,7 @@ def test_without_a_position_and_watermarks_the_table_is_skipped(table: SignaledS
 
 def test_chunks_wait_for_streamed_transactions_that_are_not_visible_yet(table: SignaledSource) -> None:
     """With semi-synchronous replication, the stream has a commit before other sessions see it."""
-    settings = {"enabled": "ON", "wait_point": "AFTER_SYNC", "timeout": "60000"}
+    settings = {"enabled": "ON", "wait_point": "AFTER_SYNC", "timeout": "600000"}
     table.start(read_only="true")
     replayed = ReplayedTopic("t")
 
@@ -505,10 +506,7 @@ def test_chunks_wait_for_streamed_transactions_that_are_not_visible_yet(table: S
         for name, value in settings.items():
             table.execute(f"SET GLOBAL rpl_semi_sync_master_{name} = {value}")
         thread.start()
-        deadline = time.monotonic() + 30
-        while (5,) not in replayed.rows:
-            assert time.monotonic() < deadline
-            replayed.apply(table.poll())
+        replayed.apply(table.source.read_before_failure(1))
         table.task.signal("1", "execute-snapshot", json.dumps(table.request_data("t")))
         replayed.apply(table.source.quiet())
         assert replayed.operations == ["u"]

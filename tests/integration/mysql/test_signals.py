@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ from connect.record import SourceRecord
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.mysql.conftest import MariaDbRunningSource
 from tests.integration.mysql.signaling import ReplayedTopic, SignaledSource, is_read
-
-_TIMEOUT_S = 30.0
+from tests.support.waiting import WAIT_S
 
 
 @pytest.fixture
@@ -32,12 +30,7 @@ def table(source: MariaDbRunningSource) -> SignaledSource:
 
 def read_rows(table: SignaledSource, count: int) -> list[SourceRecord]:
     """Polls until that many rows of snapshots have been read; returns all records."""
-    found: list[SourceRecord] = []
-    deadline = time.monotonic() + _TIMEOUT_S
-    while sum(map(is_read, found)) < count:
-        assert time.monotonic() < deadline, (len(found), table.task.progress())
-        found += table.poll()
-    return found
+    return table.source.poll_until(lambda found: sum(map(is_read, found)) >= count, f"{count} rows")
 
 
 def changes(records: Sequence[SourceRecord]) -> list[tuple[str, str, Any]]:
@@ -69,11 +62,7 @@ def test_signals_in_a_file_are_read_once_and_removed(table: SignaledSource, tmp_
     signal = json.dumps({"id": "2", "type": "execute-snapshot", "data": table.request_data("t")})
     file.write_text(f'{{"id": "1", "type": "no-such-type", "data": {{}}}}\nnot json\n{signal}\n')
     table.source.store(read_rows(table, 20)[-1])
-    deadline = time.monotonic() + _TIMEOUT_S
-    while file.read_text():
-        assert time.monotonic() < deadline, file.read_text()
-        table.source.flush()
-        assert table.poll() == []
+    table.source.idle_until(lambda: not file.read_text(), "an empty file", flushes=True)
     assert caplog.text.count("signal 1 has the unknown type no-such-type") == 1
     assert "skipping a signal that cannot be read" in caplog.text
 
@@ -86,7 +75,7 @@ def test_signals_in_a_topic_are_neither_lost_nor_run_twice(
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for key, value in (("other", signal), ("shop", "not json"), ("shop", signal)):
         producer.produce(topic, value, key, partition=0)
-    assert producer.flush(_TIMEOUT_S) == 0
+    assert producer.flush(WAIT_S) == 0
     table.start(
         signal_enabled_channels="kafka", signal_kafka_topic=topic, signal_kafka_bootstrap_servers=broker.bootstrap,
         signal_kafka_groupId=unique_name("group"), signal_poll_interval_ms="50", read_only="true",
@@ -158,10 +147,7 @@ def test_rows_come_between_the_changes_before_and_after_them(table: SignaledSour
     found = read_rows(table, 1)
     table.execute("INSERT INTO t VALUES (102)")
     table.execute("INSERT INTO u VALUES (2)")
-    deadline = time.monotonic() + _TIMEOUT_S
-    while ("u", "c", 2) not in changes(found):
-        assert time.monotonic() < deadline
-        found += table.poll()
+    found += table.source.poll_until(lambda found: ("u", "c", 2) in changes(found), "the last row")
     shown = changes(found)
     rows = [c for c in shown if c[1] == "r"]
     assert sorted(rows) == [("t", "r", i) for i in [*range(1, 21), 100, 101]]
@@ -177,10 +163,7 @@ def test_a_snapshot_that_was_interrupted_starts_over(table: SignaledSource) -> N
     table.start()
     condition = {"data-collection": f"{table.database}.t", "filter": "id > 18 OR id = 1"}
     request_blocking(table, "[tu]", **{"additional-conditions": [condition]})
-    received = table.poll()
-    while not received:
-        received = table.poll()
-    table.source.store(received[-1])
+    table.source.store(table.source.read_before_failure(1)[-1])
     table.source.kill()
     table.execute("DELETE FROM t WHERE id = 20")
     table.source.start()
@@ -202,10 +185,7 @@ def test_a_snapshot_that_fails_does_not_stop_the_stream(table: SignaledSource, c
     request_blocking(table, "t", **condition(f"SELECT * FROM {table.database}.t WHERE id = 3"))
     found = read_rows(table, 1)
     table.execute("INSERT INTO t VALUES (100)")
-    deadline = time.monotonic() + _TIMEOUT_S
-    while ("t", "c", 100) not in changes(found):
-        assert time.monotonic() < deadline
-        found += table.poll()
+    found += table.source.poll_until(lambda found: ("t", "c", 100) in changes(found), "the row")
     assert changes(found) == [("t", "r", 3), ("t", "c", 100)]
     assert "the blocking snapshot failed; streaming continues" in caplog.text
     assert f"no captured table matches {table.database}.no_such_table" in caplog.text
@@ -215,11 +195,7 @@ def test_notifications_are_those_of_a_snapshot(table: SignaledSource) -> None:
     table.start(notification_enabled_channels="sink", notification_sink_topic_name="notes")
     table.source.quiet()
     request_blocking(table, "t", "u")
-    found: list[SourceRecord] = []
-    deadline = time.monotonic() + _TIMEOUT_S
-    while "COMPLETED" not in [note["type"] for note in _notes(found)]:
-        assert time.monotonic() < deadline, _notes(found)
-        found += table.poll()
+    found = table.source.poll_until(lambda found: "COMPLETED" in [note["type"] for note in _notes(found)], "the end")
     assert [(note["type"], note["additional_data"].get("scanned_collection")) for note in _notes(found)] == [
         ("STARTED", None), ("IN_PROGRESS", None), ("TABLE_SCAN_COMPLETED", f"{table.database}.t"), ("IN_PROGRESS", None),
         ("TABLE_SCAN_COMPLETED", f"{table.database}.u"), ("COMPLETED", None),

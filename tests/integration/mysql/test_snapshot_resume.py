@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from typing import Any
 
@@ -12,6 +11,7 @@ from connect.record import SourceRecord
 from connectors.mysql.offsets import SNAPSHOT_STATE
 from connectors.mysql.snapshot import row_stream, table_plan
 from tests.integration.mysql.conftest import MariaDbRunningSource
+from tests.support import randomness
 
 TABLES = "ab"
 
@@ -116,7 +116,7 @@ def test_snapshot_continues_after_a_lost_connection(source: MariaDbRunningSource
         "select id from information_schema.processlist where id <> connection_id() and user <> 'system user'"
     ):
         source.sql(f"kill {number}")
-    rest = source.until("streaming", 60)
+    rest = source.until("streaming")
     source.sql("insert into a values (-1, 'last')")
     rest += source.read(1)
     assert_equal(source, records + rest)
@@ -132,11 +132,8 @@ def test_interruption_while_the_stream_catches_up(source: MariaDbRunningSource) 
     source.sql("update a set v = 'one'", "update b set v = 'two'")
     for _ in range(2):
         source.start()
-        while source.task is not None and source.task.progress()["phase"] != "catching up":
-            records += source.poll()
-        while len(found := source.poll()) == 0:
-            pass
-        records += found
+        records += source.until("catching up")
+        records += source.read_before_failure(1)
         source.store(records[-1])
         source.kill()
     source.start()
@@ -145,9 +142,9 @@ def test_interruption_while_the_stream_catches_up(source: MariaDbRunningSource) 
     assert not reads(records, "a") & reads(rest, "a")
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_random_interruptions(source: MariaDbRunningSource, seed: int) -> None:
-    chance = random.Random(seed)
+@pytest.mark.parametrize("run", range(2))
+def test_random_interruptions(source: MariaDbRunningSource, run: int) -> None:
+    chance = randomness.chance(f"interruptions-{run}")
     create_tables(source)
     records: list[SourceRecord] = []
     for number in range(8):

@@ -13,6 +13,7 @@ from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.cluster.topics import payload, read_topic
 from tests.cluster.worker_process import SLUICE_STANDALONE, WorkerProcess
+from tests.support.waiting import WAIT_S
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
@@ -48,7 +49,7 @@ def test_debeziums_configuration_runs_and_survives_a_kill(
                 cursor.execute(statement)
 
     def count(topic: str) -> int:
-        listed = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10).topics
+        listed = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=WAIT_S).topics
         return len(read_topic(broker.bootstrap, topic)) if topic in listed else 0
 
     def reached(topic: str, records: int) -> Callable[[], bool]:
@@ -78,15 +79,15 @@ def test_debeziums_configuration_runs_and_survives_a_kill(
     worker = WorkerProcess(SLUICE_STANDALONE, tmp_path, "worker", settings, connector_files=[config])
     worker.start()
     try:
-        worker.wait_for(reached(topic, 2), 60, "the rows of the snapshot")
+        worker.wait_for(reached(topic, 2), WAIT_S, "the rows of the snapshot")
         sql("insert into customers(name) values ('c')", "insert into other values (1)")
-        worker.wait_for(reached(topic, 3), 60, "a change")
+        worker.wait_for(reached(topic, 3), WAIT_S, "a change")
         # A worker that is killed before would repeat the snapshot.
-        worker.wait_for(stream_is_stored, 60, "an offset of the stream")
+        worker.wait_for(stream_is_stored, WAIT_S, "an offset of the stream")
         worker.kill()
         sql("alter table customers add city varchar(20)", "update customers set city = 'x' where id = 3")
         worker.start()
-        worker.wait_for(lambda: values()[-1]["op"] == "u", 60, "a change after the restart")
+        worker.wait_for(lambda: values()[-1]["op"] == "u", WAIT_S, "a change after the restart")
         worker.stop()
     finally:
         worker.kill()
@@ -101,7 +102,7 @@ def test_debeziums_configuration_runs_and_survives_a_kill(
     ddl = [payload(record.value)["ddl"] for record in read_topic(broker.bootstrap, changes)]
     assert ddl[-1] == "alter table customers add city varchar(20)"
     assert any("CREATE TABLE `customers`" in statement for statement in ddl)
-    metadata = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(history, timeout=10).topics[history]
+    metadata = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(history, timeout=WAIT_S).topics[history]
     assert len(metadata.partitions) == 1
     documents = [record.json for record in read_topic(broker.bootstrap, history)]
     assert {document["source"]["server"] for document in documents} == {name}

@@ -1,14 +1,11 @@
 """A random workload against a second reader of the log: the same events in order, and the database's rows.
 
-``SLUICE_WORKLOAD_SEED`` replays a seed that a failure names. ``SLUICE_CHAOS_KILLS`` runs as many workloads, and a transaction of
-10,000 rows for each of them, up to 1,000,000.
+``SLUICE_HISTORIES`` is the number of workloads, ``SLUICE_ROWS`` the size of a transaction in each, such as 1,000,000.
 """
 
 from __future__ import annotations
 
-import os
 import random
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,12 +16,13 @@ from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.mysql.conftest import MariaDbRunningSource
 from tests.integration.mysql.second_reader import SecondReader
 from tests.integration.mysql.workload import Workload
+from tests.support import randomness
 from tests.support.log_replay import Replay
 from tests.support.mariadb_log import BinaryLog
+from tests.support.waiting import Deadline
 
-_RUNS = int(os.environ.get("SLUICE_CHAOS_KILLS", "0"))
-_ROWS = min(1_000_000, max(3000, _RUNS * 10_000))
-_SEEDS = [seed] if (seed := os.environ.get("SLUICE_WORKLOAD_SEED")) else [f"workload-{i}" for i in range(max(2, _RUNS))]
+_WORKLOADS = randomness.size("SLUICE_HISTORIES", 2)
+_ROWS = randomness.size("SLUICE_ROWS", 3000)
 _PHASES, _STEPS = 8, 60
 _READ_S = 600.0
 
@@ -53,9 +51,9 @@ class Topic:
         """Reads all that is committed."""
         self._marked += 1
         self._source.sql(f"INSERT INTO marks VALUES ({self._marked})")
-        deadline = time.monotonic() + _READ_S
+        deadline = Deadline("all that is committed", lambda: self._source.task and self._source.task.progress(), _READ_S)
         while self._reached < self._marked:
-            assert time.monotonic() < deadline, self._source.task and self._source.task.progress()
+            deadline.check()
             self.take(self._source.poll())
 
     def restart(self) -> None:
@@ -83,7 +81,7 @@ def second_database(mariadb: EmbeddedMariaDB, unique_name: Callable[[str], str])
     mariadb.drop_database(name)
 
 
-@pytest.mark.parametrize("seed", _SEEDS)
+@pytest.mark.parametrize("number", range(_WORKLOADS))
 @pytest.mark.timeout(1800)
 def test_a_random_workload_is_replayed_exactly(
     source: MariaDbRunningSource,
@@ -91,10 +89,9 @@ def test_a_random_workload_is_replayed_exactly(
     second_database: str,
     settings: Callable[..., None],
     tmp_path: Path,
-    seed: str,
+    number: int,
 ) -> None:
-    choice = random.Random(seed)
-    number = int(seed.rpartition("-")[2])
+    choice = randomness.chance(f"polls-{number}")
     names_columns = number % 2 == 0
     settings(
         binlog_checksum="CRC32" if number % 3 == 0 else "NONE",
@@ -105,7 +102,11 @@ def test_a_random_workload_is_replayed_exactly(
     )
     databases = (source.database, second_database)
     workload = Workload(
-        lambda: mariadb.connect(databases[0], local_infile=True, charset="utf8mb4"), databases, seed, tmp_path, rows=_ROWS
+        lambda: mariadb.connect(databases[0], local_infile=True, charset="utf8mb4"),
+        databases,
+        randomness.chance(f"statements-{number}"),
+        tmp_path,
+        rows=_ROWS,
     )
     replay = Replay("gtid", lambda topic: topic.removeprefix("shop."))
     topic = Topic(source, databases, choice)
@@ -141,9 +142,6 @@ def test_a_random_workload_is_replayed_exactly(
             pass
         replay.run(reader.read(log.raw), topic.records, workload.states)
         replay.compare(workload.tables(), "at the end")
-    except Exception as e:
-        e.add_note(f"to run it again: SLUICE_WORKLOAD_SEED={seed} SLUICE_CHAOS_KILLS={_RUNS}")
-        raise
     finally:
         workload.close()
     assert replay.compared_records > _ROWS

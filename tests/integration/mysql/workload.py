@@ -1,4 +1,4 @@
-"""A random workload of MariaDB: DDL and DML in several sessions and databases, reproducible by its seed."""
+"""A random workload of MariaDB: DDL and DML in several sessions and databases, which a generator decides."""
 
 from __future__ import annotations
 
@@ -62,9 +62,15 @@ class Workload:
     """Runs transactions, describes DDL by its GTID, and keeps the tables as they are between transactions, by the last GTID."""
 
     def __init__(
-        self, connect: Callable[[], pymysql.Connection[Any]], databases: tuple[str, ...], seed: str, folder: Path, *, rows: int
+        self,
+        connect: Callable[[], pymysql.Connection[Any]],
+        databases: tuple[str, ...],
+        chance: random.Random,
+        folder: Path,
+        *,
+        rows: int,
     ) -> None:
-        self.random = random.Random(seed)
+        self.random = chance
         self._databases = databases
         self._folder = folder
         self._rows = rows

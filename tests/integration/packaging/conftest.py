@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from scripts.build_release import ROOT, read_project, required_distributions
+from tests.support.waiting import WAIT_S
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +29,7 @@ def base_environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     """A virtual environment as ``pip install sluice-connect`` without extras creates it. Its packages are links to those of this
     environment, so that nothing is downloaded."""
     folder = tmp_path_factory.mktemp("base") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=WAIT_S)
     install = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
     options = ["--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check"]
     subprocess.run([*install, *options, str(wheel)], check=True, timeout=120)

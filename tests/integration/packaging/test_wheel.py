@@ -17,7 +17,9 @@ import pytest
 from scripts.build_release import ROOT
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
-from tests.integration.worker.conftest import eventually
+from tests.support.waiting import WAIT_S, eventually
+
+pytestmark = pytest.mark.long
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 NEEDS_EXTRAS = {
@@ -32,7 +34,7 @@ NEEDS_EXTRAS = {
 
 def _run(environment: Path, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [environment / "bin" / words[0], *words[1:]], cwd=folder, env=_variables(), capture_output=True, text=True, timeout=60
+        [environment / "bin" / words[0], *words[1:]], cwd=folder, env=_variables(), capture_output=True, text=True, timeout=WAIT_S
     )
 
 
@@ -90,7 +92,7 @@ def test_commands_name_the_extra_that_they_need(
         env={**_variables(), "SLUICE_CACHE_DIR": str(tmp_path / "cache"), "SLUICE_DATA_DIR": str(tmp_path / "data")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WAIT_S,
     )
     assert result.returncode == 2, result.stderr
     assert f"pip install 'sluice-connect[{extra}]'" in result.stderr
@@ -127,7 +129,7 @@ def worker(base_environment: Path, broker: EmbeddedBroker, tmp_path: Path) -> It
         yield url
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(WAIT_S)
 
 
 def _status(url: str) -> int:
@@ -141,7 +143,7 @@ def _send(method: str, url: str, body: object = None) -> tuple[int, Any]:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as e:
         with e:
@@ -180,7 +182,7 @@ def test_scheduled_verification_names_the_extra_that_it_needs_wherever_one_looks
     problems = _send("GET", f"{path}/diagnosis")[1]["problems"]
     (message,) = [one["message"] for one in problems if one["code"] == "verification-failed"]
     assert f"on worker {worker.removeprefix('http://')}, failed: sluice verify needs deltalake, duckdb, " in message
-    with urllib.request.urlopen(f"{worker}/metrics", timeout=60) as answer:
+    with urllib.request.urlopen(f"{worker}/metrics", timeout=WAIT_S) as answer:
         assert b'sluice_verification_last_run_failed{connector="sink"} 1' in answer.read()
     log = (tmp_path / "worker.log").read_text()
     assert needed in log

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -11,9 +10,15 @@ import pytest
 
 from connect.record import SourceRecord
 from connectors.postgres import PostgresSource, PostgresSourceTask
+from connectors.postgres.offsets import parse_lsn
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.support.postgres_options import postgres_options
 from tests.support.source_runner import RunningSource, shown
+from tests.support.waiting import eventually
+
+STATUS_TIME = (  # of the last status update that the server has received
+    "select reply_time from pg_stat_replication r join pg_replication_slots s on s.active_pid = r.pid where slot_name = %s"
+)
 
 
 class Source(RunningSource):
@@ -39,10 +44,28 @@ class Source(RunningSource):
     def wait_for_slot(self, db: psycopg.Connection[Any]) -> None:
         """Waits until the server has noticed that the slot's reader is gone."""
         inactive = "select 1 from pg_replication_slots where slot_name = %s and not active"
-        deadline = time.monotonic() + 20
-        while db.execute(inactive, [self.config["slot.name"]]).fetchone() is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        eventually(lambda: db.execute(inactive, [self.config["slot.name"]]).fetchone(), "the end of the slot's reader")
+
+    def poll_through_status_updates(self, db: psycopg.Connection[Any]) -> None:
+        """Polls until the server has received several more status updates of the slot's reader."""
+        received: set[Any] = set()
+
+        def are_enough(_: object) -> bool:
+            received.update(db.execute(STATUS_TIME, [self.config["slot.name"]]).fetchall())
+            return len(received) > 3
+
+        self.poll_until(are_enough, "status updates")
+
+    def log_end(self) -> int:
+        end = "case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_flush_lsn() end"
+        # The task may read from another server.
+        with psycopg.connect(self.server.dsn(self.database), port=self.config["database.port"]) as db:
+            ((lsn,),) = db.execute(f"select {end}").fetchall()
+        return parse_lsn(str(lsn))
+
+    def has_read(self, end: int) -> bool:
+        progress = self._progress()
+        return progress["phase"] == "done" or parse_lsn(progress.get("lsn", "0/0")) >= end
 
     def drop_slot(self) -> None:
         """Somebody drops the slot."""

@@ -39,9 +39,7 @@ def test_rows_come_between_the_changes_before_and_after_them(source: Any, db: An
     db.execute("insert into t values (100)")
     execute(db, "public.t")
     db.execute("insert into t values (101)")
-    found = source.poll()
-    while not any(r.value is not None and r.value["op"] == "r" for r in found):
-        found += source.poll()
+    found = source.poll_until(lambda found: any(r.value is not None and r.value["op"] == "r" for r in found), "a row")
     db.execute("insert into t values (102); insert into u values (2)")
     found += source.read(2)
     shown = changes(found)
@@ -57,10 +55,7 @@ def test_rows_come_between_the_changes_before_and_after_them(source: Any, db: An
 
 def test_a_snapshot_that_was_interrupted_starts_over(source: Any, db: Any) -> None:
     execute(db, r"public\.[tu]", **{"additional-conditions": [{"data-collection": "public.t", "filter": "id > 18"}]})
-    received = source.poll()
-    while not received:
-        received = source.poll()
-    source.store(received[-1])
+    source.store(source.read_before_failure(1)[-1])
     source.kill()
     source.wait_for_slot(db)
     db.execute("delete from t where id = 20")
@@ -81,11 +76,7 @@ def test_a_snapshot_that_fails_does_not_stop_the_stream(source: Any, db: Any, ca
     execute(
         db, "public.t", **{"additional-conditions": [{"data-collection": "public.t", "filter": "select * from t where id = 3"}]}
     )
-    found = source.poll()
-    deadline = time.monotonic() + 20
-    while ("t", "r", 3) not in changes(found):
-        assert time.monotonic() < deadline
-        found += source.poll()
+    found = source.poll_until(lambda found: ("t", "r", 3) in changes(found), "the row")
     db.execute("insert into t values (100)")
     found += source.read(1)
     assert changes(found) == [("t", "r", 3), ("t", "c", 100)]
@@ -96,9 +87,9 @@ def test_a_snapshot_that_fails_does_not_stop_the_stream(source: Any, db: Any, ca
 def test_a_condition_does_not_bring_in_rows_of_inheriting_tables(source: Any, db: Any) -> None:
     db.execute("create table child() inherits (t); insert into child values (500)")
     execute(db, "public.t", **{"additional-conditions": [{"data-collection": "public.t", "filter": "id > 18"}]})
-    found: list[SourceRecord] = []
-    while not any(r.value is not None and r.value["source"]["snapshot"] == "last" for r in found):
-        found += source.poll()
+    found = source.poll_until(
+        lambda found: any(r.value is not None and r.value["source"]["snapshot"] == "last" for r in found), "the last row"
+    )
     assert [c for c in changes(found) if c[1] == "r"] == [("t", "r", 19), ("t", "r", 20)]
 
 
@@ -109,9 +100,7 @@ def test_notifications_are_those_of_a_snapshot(source: Any, db: Any) -> None:
     source.until("streaming")
     source.quiet()
     execute(db, "public.t", "public.u")
-    found = source.poll()
-    while "COMPLETED" not in [note["type"] for note in _notes(found)]:
-        found += source.poll()
+    found = source.poll_until(lambda found: "COMPLETED" in [note["type"] for note in _notes(found)], "the end")
     assert [(note["type"], note["additional_data"].get("scanned_collection")) for note in _notes(found)] == [
         ("STARTED", None), ("IN_PROGRESS", None), ("TABLE_SCAN_COMPLETED", "public.t"), ("IN_PROGRESS", None),
         ("TABLE_SCAN_COMPLETED", "public.u"), ("COMPLETED", None),
@@ -125,11 +114,7 @@ def test_a_snapshot_that_fails_is_reported_as_aborted(source: Any, db: Any) -> N
     source.until("streaming")
     source.quiet()
     execute(db, "public.t", **{"additional-conditions": [{"data-collection": "public.t", "filter": "1 / (id - 10) > 0"}]})
-    found = source.poll()
-    deadline = time.monotonic() + 20
-    while "ABORTED" not in [note["type"] for note in _notes(found)]:
-        assert time.monotonic() < deadline, _notes(found)
-        found += source.poll()
+    found = source.poll_until(lambda found: "ABORTED" in [note["type"] for note in _notes(found)], "the end")
     assert "COMPLETED" not in [note["type"] for note in _notes(found)]
 
 

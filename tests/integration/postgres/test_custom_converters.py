@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -53,11 +52,7 @@ def test_snapshot_stream_and_incremental_snapshot_are_converted_alike(source: An
         ]
         data = json.dumps({"data-collections": ["public.t"]})
         db.execute("insert into signals values ('1', 'execute-snapshot', %s)", [data])
-        again: list[SourceRecord] = []
-        deadline = time.monotonic() + 30
-        while len(after(again)) < 3:
-            assert time.monotonic() < deadline, again
-            again += source.poll()
+        again = source.poll_until(lambda found: len(after(found)) >= 3, "the rows")
         assert after(again) == EXPECTED
     everything = [*snapshot, *streamed, *(record for record in again if record.topic == "shop.public.t")]
     assert len({(record.key_schema, record.value_schema) for record in everything}) == 1

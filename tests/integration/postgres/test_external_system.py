@@ -9,6 +9,7 @@ from typing import Any
 from connect.plugins import Plugins
 from connectors.cdc.schema.filters import name_matches
 from tests.integration.postgres.conftest import Source
+from tests.support.waiting import WAIT_S
 from worker.model import SystemQuestion
 from worker.validation.external_systems import answer_about_system
 
@@ -28,7 +29,7 @@ analyze orders;
 """
 
 
-def ask(config: Mapping[str, str], question: SystemQuestion, timeout_s: float = 30.0) -> dict[str, Any]:
+def ask(config: Mapping[str, str], question: SystemQuestion, timeout_s: float = WAIT_S) -> dict[str, Any]:
     values = {"connector.class": "PostgresSource", **config}
     return answer_about_system(Plugins.discover(), values, question, timeout_s=timeout_s)
 

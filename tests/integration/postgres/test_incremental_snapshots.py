@@ -15,6 +15,8 @@ from connect.errors import BadRequestError
 from connect.record import SourceRecord
 from connectors.postgres.incremental.positions import JAVA_KEYS
 from connectors.postgres.streaming import publications
+from tests.support import randomness
+from tests.support.waiting import Deadline, eventually
 
 
 def signal(db: Any, type_: str, data: dict[str, Any] | None = None, id_: str = "") -> None:
@@ -54,13 +56,13 @@ class Replayed:
         return sorted(tuple(row.values()) for row in self.rows.values())
 
 
-def until_read(source: Any, replayed: Replayed, timeout_s: float = 30, *, flush: bool = True) -> list[SourceRecord]:
+def until_read(source: Any, replayed: Replayed, *, flush: bool = True) -> list[SourceRecord]:
     """Polls until no incremental snapshot runs, and stores offsets on the way."""
     found: list[SourceRecord] = []
-    deadline = time.monotonic() + timeout_s
+    deadline = Deadline("the end of the snapshot", lambda: source.task.progress())
     started = False
     while not started or "incremental_snapshot" in source.task.progress():
-        assert time.monotonic() < deadline, source.task.progress()
+        deadline.check()
         records = source.poll()
         found += records
         replayed.apply(records)
@@ -82,10 +84,10 @@ class Workload:
         self._change = change
         self._stopped = threading.Event()
         self._errors: list[BaseException] = []
-        self._threads = [threading.Thread(target=self._run, args=(seed,)) for seed in range(sessions)]
+        self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(sessions)]
 
-    def _run(self, seed: int) -> None:
-        rng = random.Random(seed)
+    def _run(self, number: int) -> None:
+        rng = randomness.chance(f"session-{number}")
         try:
             with self._source.sql() as db:
                 while not self._stopped.is_set():
@@ -159,17 +161,18 @@ def test_restarts_at_any_point_continue_at_the_chunk_and_lose_nothing(source: An
     source.start(snapshot_mode="no_data", signal_data_collection="public.signals", incremental_snapshot_chunk_size="150")
     source.until("streaming")
     replayed = Replayed("t")
-    rng = random.Random(7)
+    rng = randomness.chance("restarts")
     restarts = 0
     with Workload(source, change_anything):
         execute(table, "public.t")
-        deadline = time.monotonic() + 40
+        deadline = Deadline("the end of the snapshot", lambda: source.task.progress())
         while "incremental_snapshot" not in source.task.progress():
+            deadline.check()
             if found := source.poll():
                 replayed.apply(found)
                 source.store(found[-1])
         while "incremental_snapshot" in source.task.progress():
-            assert time.monotonic() < deadline
+            deadline.check()
             records = source.poll()
             if not records:
                 continue
@@ -193,10 +196,7 @@ def test_signal_outlives_a_kill_before_its_snapshot_starts(source: Any, table: A
     source.start(snapshot_mode="no_data", signal_data_collection="public.signals")
     source.until("streaming")
     execute(table, "public.t")
-    received = source.poll()
-    while not received:
-        received = source.poll()
-    source.store(received[-1])
+    source.store(source.read_before_failure(1)[-1])
     source.kill()
     source.wait_for_slot(table)
     source.start()
@@ -263,8 +263,8 @@ def test_tables_without_a_key_need_a_surrogate_key(source: Any, table: Any, capl
     source.start(snapshot_mode="no_data", signal_data_collection="public.signals", incremental_snapshot_chunk_size="7")
     source.until("streaming")
     execute(table, "public.n")
-    source.quiet()
-    assert "public.n has no key; name a column that orders its rows in surrogate-key of the signal" in caplog.text
+    warning = "public.n has no key; name a column that orders its rows in surrogate-key of the signal"
+    source.poll_until(lambda _: warning in caplog.text, "a warning")
     signal(table, "execute-snapshot", {"data-collections": ["public.n"], "surrogate-key": "a"})
     records = [r for r in source.read(200) if r.topic.endswith(".n")]
     assert sorted(int(r.value["after"]["b"]) for r in records) == list(range(1, 201))
@@ -294,9 +294,10 @@ def test_change_of_a_row_replaces_no_others_with_the_same_masked_key(source: Any
     source.until("streaming")
     with source.sql() as db:
         execute(db, "public.n")
-        stop = time.monotonic() + 20
         seen: set[int] = set()
-        while len(seen) < 50 and time.monotonic() < stop:
+        deadline = Deadline("50 rows", lambda: seen)
+        while len(seen) < 50:
+            deadline.check()
             db.execute("update n set v = v where id = 'key7'")
             seen |= {r.value["after"]["v"] for r in source.poll() if r.topic.endswith(".n") and r.value is not None}
     assert seen == set(range(1, 51))
@@ -442,7 +443,7 @@ def test_tables_added_at_a_start_are_backfilled_if_asked_for(source: Any, table:
     source.wait_for_slot(table)
     source.start(table_include_list="public.t,public.n")
     source.until("streaming")
-    assert [r.value["op"] for r in source.quiet()] == ["r"] * read
+    assert [r.value["op"] for r in source.read(read)] == ["r"] * read
 
 
 @pytest.mark.parametrize("surrogate_key", ["", "grp"])
@@ -537,8 +538,7 @@ def test_chunks_wait_for_streamed_transactions_that_are_not_visible_yet(source: 
 
         thread = threading.Thread(target=update)
         try:
-            while db.execute("show synchronous_standby_names").fetchone() != ("nobody",):
-                time.sleep(0.01)
+            eventually(lambda: db.execute("show synchronous_standby_names").fetchone() == ("nobody",), "the setting")
             thread.start()
             while (5,) not in replayed.rows:
                 replayed.apply(source.poll())

@@ -7,6 +7,7 @@ from typing import Any
 
 from connect.record import SourceRecord
 from connectors.postgres.offsets import parse_lsn
+from tests.support.waiting import Deadline
 
 
 def test_heartbeats_have_debeziums_offset_after_a_commit(source: Any) -> None:
@@ -15,9 +16,7 @@ def test_heartbeats_have_debeziums_offset_after_a_commit(source: Any) -> None:
         source.start(snapshot_mode="never", heartbeat_interval_ms="50")
         source.until("streaming")
         xid = db.execute("with i as (insert into t values (1)) select pg_current_xact_id()::xid::text").fetchone()[0]
-        records: list[SourceRecord] = []
-        while not (records and records[-1].topic.startswith("__debezium-heartbeat") and any(map(is_row, records[:-1]))):
-            records += source.poll()
+        records = source.poll_until(lambda found: any(map(is_row, found)) and not is_row(found[-1]), "a heartbeat behind a row")
     offset = dict(records[-1].source_offset or {})
     row: Any = next(r for r in records if not r.topic.startswith("__debezium-heartbeat"))
     assert (offset["txId"], offset["messageType"]) == (int(xid), "COMMIT")
@@ -38,9 +37,9 @@ def test_heartbeats_inside_a_transaction_have_the_offset_of_its_last_record(sour
             for i in range(5):
                 db.execute("insert into t values (%s)", [i])
         records: list[SourceRecord] = []
-        deadline = time.monotonic() + 20
+        deadline = Deadline("5 rows", lambda: records)
         while sum(is_row(r) for r in records) < 5:
-            assert time.monotonic() < deadline
+            deadline.check()
             time.sleep(0.002)  # the next heartbeat is due
             records += source.poll()
     # Behind the last row, a heartbeat may have the position of the commit.
@@ -70,11 +69,7 @@ def test_the_slot_moves_after_an_interrupted_snapshot_without_further_changes(so
         source.store(records[-1])
         before = confirmed(db, source)
         db.execute("insert into noise select generate_series(1, 1000)")
-        deadline = time.monotonic() + 20
-        while confirmed(db, source) < before + 10_000:
-            assert time.monotonic() < deadline
-            assert source.poll() == []
-            source.flush()
+        source.idle_until(lambda: confirmed(db, source) >= before + 10_000, "a later slot", flushes=True)
 
 
 def confirmed(db: Any, source: Any) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import pytest
 
 from connect.record import SourceRecord
 from connectors.postgres.snapshot import copy_stream, table_plan
+from tests.support import randomness
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def transfers(source: Any, rows: int = 3000) -> Iterator[None]:
     stop = threading.Event()
 
     def run() -> None:
-        chance = random.Random(1)
+        chance = randomness.chance("transfers")
         with source.sql() as db:
             while not stop.is_set():
                 with db.transaction():

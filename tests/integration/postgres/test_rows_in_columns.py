@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -28,12 +26,12 @@ from connectors.spark.decode.topic_decoder import TopicDecoder
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.postgres.test_types import COLUMNS
 from tests.support.postgres_options import postgres_options
+from tests.support.waiting import eventually
 from worker.config.secrets import SecretMask
 from worker.spool.config import parse_spooler_config
 from worker.spool.output import SpoolMode
 from worker.spool.spooler import Spooler
 
-DEADLINE_S = 120.0
 ROWS = 7
 MORE = [
     ("digits", "numeric(38,10)", "1234567890123456789012345678.0123456789", None),
@@ -89,11 +87,11 @@ class Spool:
         self.reader.refresh()
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + DEADLINE_S
-        while not condition():
+        def is_met() -> bool:
             assert (failure := self._spooler.failure()) is None, failure
-            assert time.monotonic() < deadline
-            threading.Event().wait(0.02)
+            return condition()
+
+        eventually(is_met, "the spool")
 
     def wait_for_rows(self, count: int) -> None:
         self.wait_until(lambda: self.count() >= count)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from connectors.cdc.errors import PositionLostError
 from connectors.postgres.offsets import parse_lsn
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.support.postgres_copy import ServerCopy
+from tests.support.waiting import Deadline
 
 
 def confirmed(db: Any, source: Any) -> int:
@@ -25,10 +25,7 @@ def confirmed(db: Any, source: Any) -> int:
 
 def wait_until_confirmed(db: Any, source: Any, lsn: int) -> None:
     """Polls until the server has processed a status with this LSN."""
-    deadline = time.monotonic() + 20
-    while confirmed(db, source) < lsn:
-        assert time.monotonic() < deadline
-        assert source.poll() == []
+    source.idle_until(lambda: confirmed(db, source) >= lsn, f"{lsn=}")
 
 
 def wal_end(db: Any) -> int:
@@ -70,8 +67,7 @@ def test_changes_are_not_confirmed_by_a_discarded_offset(source: Any) -> None:
         source.store(source.until("streaming")[-1])
         db.execute("insert into t values (2)")
         (record,) = source.read(1)
-        for _ in range(10):  # several status intervals
-            source.poll()
+        source.poll_through_status_updates(db)
         assert confirmed(db, source) <= record.source_offset["tx_lsn"]
 
 
@@ -85,7 +81,7 @@ def test_a_slot_that_was_advanced_is_refused(source: Any) -> None:
         with pytest.raises(
             PositionLostError, match=r"is at \S+, ahead of the stored offset at \S+: it was recreated or advanced"
         ):
-            source.quiet()
+            source.poll_until_error()
         source.kill()
         source.start(snapshot_mode="when_needed")
         found = {r.value["after"]["id"] for r in source.until("streaming")}
@@ -107,7 +103,7 @@ def test_a_slot_that_was_recreated_is_refused(source: Any) -> None:
         db.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", [source.config["slot.name"]])
         source.start()
         with pytest.raises(PositionLostError, match="ahead of the stored offset"):
-            source.quiet()
+            source.poll_until_error()
 
 
 @pytest.mark.parametrize("strategy", ["trust_slot", "trust_greater_lsn"])
@@ -140,8 +136,7 @@ def test_a_slot_behind_the_offset_advances_if_the_offset_is_trusted(source: Any,
         source.until("streaming")
         if follows:
             wait_until_confirmed(db, source, stored[1]["lsn_commit"])
-        for _ in range(6):  # several status intervals
-            source.poll()
+        source.poll_through_status_updates(db)
         assert confirmed(db, source) == (stored[1]["lsn_commit"] if follows else before)
         db.execute("insert into t values (3)")
         assert [r.key["id"] for r in source.read(1)] == [3]
@@ -191,7 +186,7 @@ def test_a_failover_that_lost_changes_is_refused(source: Any, copies: Path) -> N
             db.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", [source.config["slot.name"]])
             source.start()
             with pytest.raises(PositionLostError, match=r"left timeline 1 at \S+ \(a failover\?\), but changes up to"):
-                source.quiet()
+                source.poll_until_error()
             source.kill()
             source.start(snapshot_mode="when_needed", table_include_list="public.t")
             assert [r.value["after"]["id"] for r in source.until("streaming")] == [1]
@@ -252,10 +247,7 @@ def test_a_synchronized_slot_is_waited_for_until_its_standby_is_promoted(
     source.kill()
     source.config["database.port"] = str(failover_standby.server.port)
     source.start(retriable_restart_connector_wait_ms="50")
-    deadline = time.monotonic() + 20
-    while "waiting until the standby is promoted" not in caplog.text:
-        assert time.monotonic() < deadline
-        assert source.poll() == []
+    source.idle_until(lambda: "waiting until the standby is promoted" in caplog.text, "a warning")
     with failover_standby.server.connect(source.database) as standby:
         assert standby.execute("select pg_promote()").fetchone() == (True,)
         source.until("streaming")
@@ -265,10 +257,10 @@ def test_a_synchronized_slot_is_waited_for_until_its_standby_is_promoted(
 
 def synchronize_slot(source: Any, db: Any, standby: Any) -> None:
     """Synchronizes the source's slot to the standby; it must advance until the standby has all that it needs."""
-    deadline = time.monotonic() + 30
+    deadline = Deadline("a synchronized slot")
     synced = "select 1 from pg_replication_slots where slot_name = %s and synced and not temporary"
     while standby.execute(synced, [source.config["slot.name"]]).fetchone() is None:
-        assert time.monotonic() < deadline
+        deadline.check()
         db.execute("insert into noise values (0)")
         db.execute("select pg_log_standby_snapshot()")
         source.poll()
@@ -279,11 +271,7 @@ def synchronize_slot(source: Any, db: Any, standby: Any) -> None:
 
 def wait_for_position(source: Any, lsn: int) -> None:
     """Stores positions until one is at the LSN."""
-    deadline = time.monotonic() + 20
-    while source.offsets.stored["lsn_commit"] < lsn:
-        assert time.monotonic() < deadline
-        assert source.poll() == []
-        source.flush()
+    source.idle_until(lambda: source.offsets.stored["lsn_commit"] >= lsn, f"{lsn=}", flushes=True)
 
 
 def test_another_database_cluster_is_refused(source: Any, copies: Path) -> None:
@@ -303,7 +291,7 @@ def test_another_database_cluster_is_refused(source: Any, copies: Path) -> None:
         source.config["database.port"] = str(server.port)
         source.start()
         with pytest.raises(PositionLostError, match=r"with system identifier \d+, but that of PostgreSQL at \S+ is \d+"):
-            source.quiet()
+            source.poll_until_error()
         source.kill()
     finally:
         server.remove()

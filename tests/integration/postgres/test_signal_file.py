@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 
 _EXECUTE = '{"id": "2", "type": "execute-snapshot", "data": {"data-collections": ["public.t"]}}\n'
 _ROWS = 10
-_TIMEOUT_S = 20.0
 
 
 @pytest.fixture
@@ -39,21 +37,13 @@ def append(file: Path, text: str) -> None:
 
 def read_rows(source: Any) -> list[Any]:
     """The records of one snapshot, up to its last row."""
-    found: list[Any] = []
-    deadline = time.monotonic() + _TIMEOUT_S
-    while len(found) < _ROWS:
-        assert time.monotonic() < deadline, found
-        found += source.poll()
+    found: list[Any] = source.read_before_failure(_ROWS)
     assert [record.value["op"] for record in found] == ["r"] * _ROWS
     return found
 
 
 def await_empty(source: Any, file: Path) -> None:
-    deadline = time.monotonic() + _TIMEOUT_S
-    while file.read_text():
-        assert time.monotonic() < deadline, file.read_text()
-        source.flush()
-        assert source.poll() == []
+    source.idle_until(lambda: not file.read_text(), "an empty file", flushes=True)
 
 
 def test_signals_are_read_once_and_removed(source: Any, file: Path, caplog: Any) -> None:
@@ -86,10 +76,7 @@ def test_a_signal_is_not_repeated_when_the_worker_is_killed_before_it_is_removed
     assert file.read_text() == _EXECUTE
     source.start()
     append(file, '{"id": "3", "type": "log", "data": {"message": "the next one"}}\n')
-    deadline = time.monotonic() + _TIMEOUT_S
-    while "signal 3: the next one" not in caplog.text:
-        assert time.monotonic() < deadline
-        assert source.poll() == []
+    source.idle_until(lambda: "signal 3: the next one" in caplog.text, "the next signal")
     await_empty(source, file)
     assert source.quiet() == []
 

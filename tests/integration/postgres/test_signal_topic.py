@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,35 +14,34 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.chaos.pipeline import create_tables
-from tests.chaos.source_pipeline import SourcePipeline
+from tests.support.numbered_changes import NumberedTables
+from tests.support.postgres_options import postgres_source
+from tests.support.source_stream import SourceStream
+from tests.support.waiting import WAIT_S
 
 _EXECUTE = json.dumps({"type": "execute-snapshot", "data": {"data-collections": ["public.t"]}})
-_TIMEOUT_S = 30.0
 
 
 def send(broker: EmbeddedBroker, topic: str, *signals: tuple[str, str]) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for key, value in signals:
         producer.produce(topic, value, key, partition=0)
-    assert producer.flush(_TIMEOUT_S) == 0
+    assert producer.flush(WAIT_S) == 0
 
 
 def committed(broker: EmbeddedBroker, group: str, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
     try:
-        return int(consumer.committed([TopicPartition(topic, 0)], timeout=_TIMEOUT_S)[0].offset)
+        return int(consumer.committed([TopicPartition(topic, 0)], timeout=WAIT_S)[0].offset)
     finally:
         consumer.close()
 
 
 def read_rows(source: Any, count: int) -> list[Any]:
     """Polls until that many rows of snapshots have been read, and returns all records."""
-    found: list[Any] = []
-    deadline = time.monotonic() + _TIMEOUT_S
-    while sum(record.value["op"] == "r" for record in found) < count:
-        assert time.monotonic() < deadline, (len(found), source.task.progress())
-        found += source.poll()
+    found: list[Any] = source.poll_until(
+        lambda found: sum(record.value["op"] == "r" for record in found) >= count, f"{count} rows"
+    )
     return found
 
 
@@ -78,11 +76,8 @@ def test_a_signal_is_neither_lost_nor_run_twice(source: Any, broker: EmbeddedBro
     source.kill()
     assert committed(broker, f"group-{topic}", topic) == 3
     source.start()
-    deadline = time.monotonic() + _TIMEOUT_S
     send(broker, topic, ("shop", json.dumps({"id": "x", "type": "log", "data": {"message": "seen again"}})))
-    while "signal x: seen again" not in caplog.text:
-        assert time.monotonic() < deadline
-        assert source.poll() == []
+    source.idle_until(lambda: "signal x: seen again" in caplog.text, "the signal")
 
 
 def test_without_an_offset_of_its_own_a_task_continues_where_the_group_is(
@@ -98,10 +93,7 @@ def test_without_an_offset_of_its_own_a_task_continues_where_the_group_is(
     consumer.close()
     source.config["signal.kafka.groupId"] = group
     start(source, broker, topic)
-    deadline = time.monotonic() + _TIMEOUT_S
-    while "message 2" not in caplog.text:
-        assert time.monotonic() < deadline
-        source.poll()
+    source.poll_until(lambda _: "message 2" in caplog.text, "the last signal")
     assert "message 1" not in caplog.text
     assert f"signal {topic}-2: message 2" in caplog.text
 
@@ -116,10 +108,7 @@ def test_a_topic_that_does_not_exist_yet_is_named_and_read_later(
     source.kill()
     other = unique_name("signals")
     source.start(signal_kafka_topic=other)
-    deadline = time.monotonic() + _TIMEOUT_S
-    while f"topic {other} cannot be read now" not in caplog.text:
-        assert time.monotonic() < deadline
-        assert source.poll() == []
+    source.idle_until(lambda: f"topic {other} cannot be read now" in caplog.text, "a warning")
     send(broker, other, ("shop", _EXECUTE))
     assert len(read_rows(source, 3)) == 3
 
@@ -132,10 +121,7 @@ def test_brokers_that_do_not_answer_are_named(source: Any, topic: str, caplog: A
         signal_kafka_bootstrap_servers=f"127.0.0.1:{port}",
     )  # fmt: skip
     source.until("streaming")
-    deadline = time.monotonic() + _TIMEOUT_S
-    while f"No Kafka broker answers at 127.0.0.1:{port}" not in caplog.text:
-        assert time.monotonic() < deadline
-        source.poll()
+    source.poll_until(lambda _: f"No Kafka broker answers at 127.0.0.1:{port}" in caplog.text, "a warning")
     with source.sql() as db:
         db.execute("insert into t values (4)")
     assert [record.key["id"] for record in source.read(1)] == [4]
@@ -144,14 +130,16 @@ def test_brokers_that_do_not_answer_are_named(source: Any, topic: str, caplog: A
 def test_a_worker_reads_signals_from_its_own_cluster(
     tmp_path: Path, broker: EmbeddedBroker, postgres: EmbeddedPostgres, database: str
 ) -> None:
-    create_tables(postgres, database, 10)
-    settings = {"snapshot_mode": "no_data", "read_only": "true", "signal_enabled_channels": "kafka"}
-    pipeline = SourcePipeline(tmp_path, broker, postgres, database, signal_poll_interval_ms="50", **settings)
+    source = postgres_source(
+        postgres, database, table_include_list="public.counters", snapshot_mode="no_data", read_only="true",
+        signal_enabled_channels="kafka", signal_poll_interval_ms="50",
+    )  # fmt: skip
+    stream = SourceStream(tmp_path, broker, NumberedTables.in_postgres(postgres, database, 10), source)
     data = {"data-collections": ["public.counters"]}
     send(broker, f"{database}-signal", (database, json.dumps({"type": "execute-snapshot", "data": data})))
     try:
-        pipeline.start()
-        pipeline.wait_for(lambda: len(pipeline.values("counters")) == 1010, 60, "the rows of the snapshot")
-        assert {value["op"] for value in pipeline.values("counters") if value is not None} == {"r"}
+        stream.worker.start()
+        stream.worker.wait_for(lambda: len(stream.values("counters")) == 1010, WAIT_S, "the rows of the snapshot")
+        assert {value["op"] for value in stream.values("counters") if value is not None} == {"r"}
     finally:
-        pipeline.close()
+        stream.close()

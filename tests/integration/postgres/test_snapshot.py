@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import psycopg
@@ -19,6 +18,7 @@ from connectors.postgres.schema.catalog import read_tables
 from connectors.postgres.snapshot.transaction import start_snapshot
 from connectors.postgres.streaming import slots
 from connectors.postgres.streaming.captured_tables import CapturedTables
+from tests.support.waiting import WAIT_S, eventually
 
 
 def fill(db: Any) -> None:
@@ -113,7 +113,7 @@ def test_a_transaction_open_during_the_snapshot_is_neither_lost_nor_reordered(so
         third.execute("insert into a values (12, 'third')")
         third.execute("update a set v = 'late' where id = 1")
         second.commit()
-        polls.join(30)
+        polls.join(WAIT_S)
         assert not polls.is_alive()
         records = source.until("streaming")
         db.execute("insert into a values (13, 'after')")
@@ -139,10 +139,7 @@ def waits_for(writer: Any) -> str:
 
 
 def wait_for(db: Any, sql: str) -> None:
-    deadline = time.monotonic() + 30
-    while not db.execute(sql).fetchone()[0]:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(lambda: db.execute(sql).fetchone()[0], sql)
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["no offset", "offset of an unfinished snapshot"])
@@ -312,7 +309,7 @@ def test_tables_are_not_rewritten_while_they_wait_for_their_turn(source: Any) ->
         with pytest.raises(psycopg.errors.LockNotAvailable):
             migration.execute("alter table d alter id type bigint")
         assert len(source.read(6)) == 6
-        migration.execute("alter table d alter id type bigint")
+        migration.execute("reset lock_timeout; alter table d alter id type bigint")
 
 
 def test_a_table_rewritten_at_the_start_of_the_snapshot_causes_a_new_one(source: Any, monkeypatch: Any) -> None:

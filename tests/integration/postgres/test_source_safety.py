@@ -14,9 +14,7 @@ from connect.errors import ConfigError, ConnectError
 from connect.pending_work import Pending
 from connectors.cdc.errors import PositionLostError
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.call_timeout import call_with_timeout
-
-_TIMEOUT_S = 20.0
+from tests.support.waiting import Deadline, call_with_timeout, eventually
 
 
 @pytest.fixture
@@ -32,12 +30,12 @@ def watched(source: Any) -> Any:
 
 def wait_for(source: Any, condition: Callable[[dict[str, Any]], Any], *, polling: bool = True) -> dict[str, Any]:
     """Waits until the progress of a task satisfies a condition, and returns it; the task is paused unless ``polling``."""
-    deadline = time.monotonic() + _TIMEOUT_S
+    deadline = Deadline("progress", lambda: source.task.progress())
     while True:
         progress: dict[str, Any] = source.task.progress()
         if condition(progress):
             return progress
-        assert time.monotonic() < deadline, progress
+        deadline.check()
         if polling:
             source.poll()
         else:
@@ -60,12 +58,6 @@ def wait_for_stuck_slot(source: Any) -> Pending:
 
 def problems(progress: dict[str, Any]) -> dict[str, str]:
     return {problem["code"]: problem["message"] for problem in progress.get("problems", ())}
-
-
-def poll_until_error(source: Any) -> None:
-    deadline = time.monotonic() + _TIMEOUT_S
-    while time.monotonic() < deadline:
-        source.poll()
 
 
 def stop_behind_a_row(source: Any, db: Any) -> None:
@@ -116,10 +108,7 @@ def test_stall_names_the_lost_connection_instead_of_the_slot_that_stood_still_be
 def test_lag_contains_a_long_transaction_until_it_is_read(watched: Any) -> None:
     with watched.sql() as db:
         db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 5000) i")
-        deadline = time.monotonic() + _TIMEOUT_S
-        while not (records := watched.poll()):
-            assert time.monotonic() < deadline, "no records"
-        assert len(records) < 5000
+        assert len(watched.read_before_failure(1)) < 5000
         assert wait_for(watched, lambda p: p["lag_bytes"] > 2_000_000, polling=False)
         watched.quiet()
         wait_for(watched, lambda p: p["lag_bytes"] == 0)
@@ -146,7 +135,7 @@ def test_lag_over_a_limit_fails_the_task(watched: Any) -> None:
     with pytest.raises(
         ConnectError, match=r"bytes behind, more than slot\.lag\.max\.bytes=500000 \(slot\.lag\.limit\.action=fail"
     ):
-        poll_until_error(watched)
+        watched.poll_until_error()
 
 
 @pytest.mark.parametrize("polling", [True, False])
@@ -158,12 +147,9 @@ def test_slot_is_dropped_at_a_limit_if_chosen(watched: Any, polling: bool) -> No
         db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 1000) i")
         slot = "select 1 from pg_replication_slots where slot_name = %s"
         if not polling:
-            deadline = time.monotonic() + _TIMEOUT_S
-            while db.execute(slot, [watched.config["slot.name"]]).fetchone():
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            eventually(lambda: db.execute(slot, [watched.config["slot.name"]]).fetchone() is None, "the end of the slot")
         with pytest.raises(ConnectError, match=r"the slot was dropped \(slot\.lag\.limit\.action=drop_slot"):
-            poll_until_error(watched)
+            watched.poll_until_error()
         assert db.execute(slot, [watched.config["slot.name"]]).fetchone() is None
 
 
@@ -203,16 +189,16 @@ def test_removal_of_wal_is_announced_and_named(source: Any, services_dir: Path) 
             assert 0 < size < 64 << 20
             codes = ("wal_loss_forecast", "wal_about_to_be_removed", "slot_lost")
             seen: set[str] = set()
-            deadline = time.monotonic() + 60
+            deadline = Deadline("the loss of the slot", lambda: seen)
             while "slot_lost" not in seen:  # nothing is stored, so the slot does not move
-                assert time.monotonic() < deadline, seen
+                deadline.check()
                 db.execute("insert into noise select repeat('x', 1000) from generate_series(1, 500)")
                 if seen:
                     db.execute("checkpoint")
                 seen |= {code for code in problems(source.task.progress()) if code in codes}
             assert seen >= {"wal_loss_forecast"}
             with pytest.raises(PositionLostError, match="is invalid, because the server removed WAL that it needs"):
-                poll_until_error(source)
+                source.poll_until_error()
         source.kill()
     finally:
         server.remove()
@@ -228,7 +214,7 @@ def test_a_dropped_publication_stops_the_task(watched: Any, recreated: bool) -> 
         db.execute("drop publication sluice" + ("; create publication sluice for all tables" if recreated else ""))
         db.execute("insert into t values (1)")
         with pytest.raises(PositionLostError, match=r"publication sluice .*so changes are missing\. Take a new snapshot"):
-            poll_until_error(watched)
+            watched.poll_until_error()
 
 
 def test_a_publication_dropped_while_the_task_is_stopped_is_not_recreated_silently(watched: Any) -> None:
@@ -237,7 +223,7 @@ def test_a_publication_dropped_while_the_task_is_stopped_is_not_recreated_silent
         db.execute("drop publication sluice; insert into t values (2)")
         watched.start()
         with pytest.raises(PositionLostError, match="publication sluice does not exist"):
-            poll_until_error(watched)
+            watched.poll_until_error()
         watched.kill()
         watched.start(snapshot_mode="when_needed")
         assert {r.key["id"] for r in watched.until("streaming")} == {1, 2}
@@ -254,7 +240,7 @@ def test_a_publication_recreated_while_the_task_is_stopped_is_noticed(watched: A
         for _ in range(2):
             watched.start()
             with pytest.raises(PositionLostError, match=r"publication sluice on PostgreSQL .* was dropped and recreated"):
-                poll_until_error(watched)
+                watched.poll_until_error()
             watched.kill()
         before = dict(watched.offsets.stored)
         watched.start(offset_mismatch_strategy="trust_slot")
@@ -409,7 +395,7 @@ def test_a_fast_shutdown_ends_although_the_task_is_paused_with_a_backlog(source:
     call_with_timeout(lambda: server.stop(grace_s=3600), "a fast shutdown while the task is paused")
     starting = threading.Thread(target=server.start)
     starting.start()
-    ids = [r.key["id"] for r in source.read(50_000, timeout_s=60)]
+    ids = [r.key["id"] for r in source.read(50_000)]
     starting.join()
     assert ids == list(range(1, 50_001))
 
@@ -431,16 +417,13 @@ def test_connector_and_driver_confirms_wal_without_changes_before_an_offset_is_s
         (record,) = source.read(1)
         confirmed = "select confirmed_flush_lsn - %s::pg_lsn from pg_replication_slots where slot_name = %s"
         before = db.execute("select pg_current_wal_flush_lsn()").fetchone()[0]
-        for _ in range(6):  # several status intervals: the record is not stored
-            source.poll()
+        source.poll_through_status_updates(db)  # the record is not stored
         assert db.execute(confirmed, [before, source.config["slot.name"]]).fetchone()[0] < 0
         source.store(record)
         db.execute("insert into noise select generate_series(1, 1000)")
         end = db.execute("select pg_current_wal_flush_lsn()").fetchone()[0]
-        deadline = time.monotonic() + _TIMEOUT_S
-        while db.execute(confirmed, [end, source.config["slot.name"]]).fetchone()[0] < 0:
-            assert time.monotonic() < deadline
-            assert source.poll() == []
+        arguments = [end, source.config["slot.name"]]
+        source.idle_until(lambda: db.execute(confirmed, arguments).fetchone()[0] >= 0, "a later slot")
         source.kill()  # the slot is ahead of the stored offset
         db.execute("insert into t values (2)")
         source.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ from connectors.postgres import PostgresSource, capture
 from connectors.postgres.streaming.server import ServerState, identify_system
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.support.postgres_copy import ServerCopy
-
-_TIMEOUT_S = 30.0
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -54,7 +52,6 @@ def test_a_standby_is_captured_and_its_primary_written(source: Any, standby: Emb
             replica_identity_autoset_values="public.t:FULL",
             heartbeat_interval_ms="50",
             heartbeat_action_query="insert into beats default values",
-            create_slot_command_timeout="20",
         )
         records = changes(source.until("streaming"))
         assert [(r.value["op"], r.key["id"]) for r in records] == [("r", 1)]
@@ -151,23 +148,25 @@ def test_without_the_primary_only_an_existing_publication_is_enough(source: Any,
     source.kill()
     with source.sql() as db, standby.connect(source.database) as replica:
         db.execute("create publication sluice for all tables")
-        deadline = time.monotonic() + _TIMEOUT_S
-        while replica.execute("select 1 from pg_publication").fetchone() is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        source.start(create_slot_command_timeout="20", poll_interval_ms="10")
-        log_snapshots = threading.Timer(0.5, log_running_transactions, [source])
+        eventually(lambda: replica.execute("select 1 from pg_publication").fetchone(), "the publication")
+        source.start(poll_interval_ms="10")
+        is_streaming = threading.Event()
+        log_snapshots = threading.Thread(target=log_running_transactions, args=(source, is_streaming))
         log_snapshots.start()
-        source.until("streaming")
-        log_snapshots.join()
+        try:
+            source.until("streaming")
+        finally:
+            is_streaming.set()
+            log_snapshots.join()
         db.execute("insert into t values (2)")
         assert [r.key["id"] for r in read(source, 1)] == [2]
 
 
-def log_running_transactions(source: Any) -> None:
+def log_running_transactions(source: Any, is_streaming: threading.Event) -> None:
     """What a slot on a standby waits for; a primary does it by itself every 15 seconds if it is busy."""
     with source.sql() as db:
-        db.execute("select pg_log_standby_snapshot()")
+        while not is_streaming.wait(0.5):
+            db.execute("select pg_log_standby_snapshot()")
 
 
 def changes(records: list[Any]) -> list[Any]:
@@ -176,9 +175,4 @@ def changes(records: list[Any]) -> list[Any]:
 
 def read(source: Any, count: int) -> list[Any]:
     """That many changes, without heartbeats."""
-    found: list[Any] = []
-    deadline = time.monotonic() + _TIMEOUT_S
-    while len(found) < count:
-        assert time.monotonic() < deadline, found
-        found += changes(source.poll())
-    return found
+    return changes(source.poll_until(lambda found: len(changes(found)) >= count, f"{count} changes"))

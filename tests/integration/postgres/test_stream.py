@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from connect.errors import ConnectError, DataError
-from connect.record import SourceRecord
+from tests.support.waiting import eventually
 
 
 def test_insert_update_delete_and_tombstone(source: Any, show: Any) -> None:
@@ -376,25 +374,17 @@ def test_the_slot_advances_only_after_offsets_are_stored(source: Any) -> None:
             assert row is not None
             return int(row[0])
 
-        def poll_until(claim: Callable[[], bool]) -> None:
-            deadline = time.monotonic() + 30
-            while not claim():
-                assert time.monotonic() < deadline, confirmed()
-                assert source.poll() == []
-                source.flush()
-
         db.execute("insert into t values (1)")
         (record,) = source.read(1)
         committed = record.source_offset["tx_lsn"]
-        for _ in range(20):
-            source.poll()
+        source.poll_through_status_updates(db)
         assert confirmed() <= committed
         source.store(record)
-        poll_until(lambda: confirmed() > committed)
+        source.idle_until(lambda: confirmed() > committed, "a later slot", flushes=True)
         # A position is stored without a record, so that an idle table does not hold back WAL.
         before = confirmed()
         db.execute("insert into noise select generate_series(1, 1000)")
-        poll_until(lambda: confirmed() > before + 10_000)
+        source.idle_until(lambda: confirmed() > before + 10_000, "a later slot", flushes=True)
         assert confirmed() <= source.offsets.stored["lsn_commit"]
 
 
@@ -406,17 +396,13 @@ def test_heartbeats_carry_the_position_and_run_the_query(source: Any, show: Any)
             heartbeat_action_query="insert into beats values (now())",
         )  # fmt: skip
         source.until("streaming")
-        records: list[SourceRecord] = []
-        while len(records) < 3:
-            records += source.poll()
+        records = source.read_before_failure(3)
         assert {r.topic for r in records} == {"__debezium-heartbeat.shop"}
         assert records[0].key.as_dict() == {"serverName": "shop"}
         assert list(records[0].value.as_dict()) == ["ts_ms"]
         assert db.execute("select count(*) from beats").fetchone()[0] >= 3
         db.execute("insert into t values (1)")
-        while not any(r.topic.endswith(".t") for r in records):
-            records += source.poll()
-        source.store(records[-1])
+        source.store(source.poll_until(lambda found: any(r.topic.endswith(".t") for r in found), "the row")[-1])
         source.kill()
         source.start(heartbeat_interval_ms="0")
         source.until("streaming")
@@ -474,7 +460,7 @@ def test_a_missing_slot_with_a_stored_offset_is_an_error(source: Any) -> None:
         source.drop_slot()
         source.start()
         with pytest.raises(ConnectError, match=r"does not exist .*when_needed"):
-            source.quiet()
+            source.poll_until_error()
         source.kill()
         source.start(snapshot_mode="when_needed")
         assert [r.value["op"] for r in source.read(1)] == ["r"]
@@ -510,8 +496,5 @@ def test_a_task_knows_whether_a_backlog_has_more(source: Any) -> None:
 
 def wait_until_sent(db: Any) -> None:
     """Waits until the server has sent everything that is committed."""
-    deadline = time.monotonic() + 20
     behind = "select 1 from pg_stat_replication where sent_lsn < pg_current_wal_flush_lsn()"
-    while db.execute(behind).fetchone() is not None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    eventually(lambda: db.execute(behind).fetchone() is None, "all that is committed to be sent")

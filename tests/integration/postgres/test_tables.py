@@ -38,7 +38,7 @@ def test_message_keys_outside_the_replica_identity_are_refused(source: Any) -> N
         db.execute("create table t(id int primary key, code text not null)")
         source.start(message_key_columns="public.t:code", snapshot_mode="never")
         with pytest.raises(ConfigError, match=r"code of public\.t.*REPLICA IDENTITY FULL"):
-            source.quiet()
+            source.poll_until_error()
         errors = {value.name: value.errors for value in PostgresSource().validate(source.config)}
         assert "REPLICA IDENTITY FULL" in errors["message.key.columns"][0]
         source.kill()
@@ -62,7 +62,7 @@ def test_partitions_need_the_replica_identity_of_their_root(source: Any) -> None
         )
         source.start(message_key_columns="public.p:code", publish_via_partition_root="true", snapshot_mode="never")
         with pytest.raises(ConfigError, match=r"FULL, also of its partitions"):
-            source.quiet()
+            source.poll_until_error()
         source.kill()
         source.start(replica_identity_autoset_values="public.p:FULL")
         source.until("streaming")
@@ -86,7 +86,7 @@ def test_two_tables_with_one_topic_are_refused(source: Any) -> None:
         source.kill()
         source.start()
         with pytest.raises(ConfigError, match="have the same topic"):
-            source.quiet()
+            source.poll_until_error()
 
 
 def test_new_partitions_and_recreated_tables_are_in_a_filtered_publication(source: Any, show: Any) -> None:
@@ -123,8 +123,8 @@ def test_tables_created_while_the_task_runs_join_a_filtered_publication(source: 
         with source.sql() as other, other.transaction():
             other.execute("create table t(id int primary key, n int); lock table u in access exclusive mode")
             source.quiet()  # a lock does not stop the stream
-        while {name for (name,) in db.execute("select tablename from pg_publication_tables")} != {"t", "u"}:
-            assert source.poll() == []
+        names = "select tablename from pg_publication_tables"
+        source.idle_until(lambda: {name for (name,) in db.execute(names)} == {"t", "u"}, "both tables in the publication")
         db.execute("insert into t values (1, 2); insert into u values (3)")
         assert [show(r)[0::3] for r in source.read(2)] == [("t", {"id": 1, "n": 2}), ("u", {"id": 3})]
 

@@ -1,14 +1,11 @@
 """A random workload against a second reader of the log: the same events in order, and the database's rows at every commit.
 
-``SLUICE_WORKLOAD_SEED`` replays a seed that a failure names. ``SLUICE_CHAOS_KILLS`` runs as many workloads, and a transaction of
-10,000 rows for each of them, up to 1,000,000.
+``SLUICE_HISTORIES`` is the number of workloads, ``SLUICE_ROWS`` the size of a transaction in each, such as 1,000,000.
 """
 
 from __future__ import annotations
 
-import os
 import random
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +15,12 @@ from connect.record import SourceRecord
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.postgres.second_reader import SecondReader
 from tests.integration.postgres.workload import Workload
+from tests.support import randomness
 from tests.support.log_replay import Replay
+from tests.support.waiting import Deadline
 
-_RUNS = int(os.environ.get("SLUICE_CHAOS_KILLS", "0"))
-_ROWS = min(1_000_000, max(3000, _RUNS * 10_000))
-_SEEDS = [seed] if (seed := os.environ.get("SLUICE_WORKLOAD_SEED")) else [f"workload-{i}" for i in range(max(2, _RUNS))]
+_WORKLOADS = randomness.size("SLUICE_HISTORIES", 2)
+_ROWS = randomness.size("SLUICE_ROWS", 3000)
 _PHASES, _STEPS = 8, 60
 _READ_S = 600.0
 
@@ -41,7 +39,7 @@ class Topic:
 
     def read(self) -> None:
         """Reads all that is committed: a server that pauses for a moment on a loaded machine has not sent everything."""
-        deadline = time.monotonic() + _READ_S
+        deadline = Deadline("the server to send everything", timeout_s=_READ_S)
         with self._source.sql() as db:
             end = db.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
             sent = (
@@ -49,7 +47,7 @@ class Topic:
                 "WHERE s.slot_name = %s AND r.sent_lsn >= %s"
             )
             while db.execute(sent, [self._source.config["slot.name"], *end]).fetchone() is None:
-                assert time.monotonic() < deadline, f"the server has not sent everything in {_READ_S} s"
+                deadline.check()
                 self.take(self._source.poll())
         self.take(self._source.quiet())
 
@@ -71,14 +69,16 @@ class Topic:
         self._source.start()
 
 
-@pytest.mark.parametrize("seed", _SEEDS)
+@pytest.mark.parametrize("number", range(_WORKLOADS))
 @pytest.mark.timeout(1800)
 def test_a_random_workload_is_replayed_exactly(
-    source: Any, postgres: EmbeddedPostgres, database: str, unique_name: Callable[[str], str], seed: str
+    source: Any, postgres: EmbeddedPostgres, database: str, unique_name: Callable[[str], str], number: int
 ) -> None:
-    choice = random.Random(seed)
+    choice = randomness.chance(f"polls-{number}")
     via_root = choice.random() < 0.5
-    workload = Workload(lambda: postgres.connect(database), seed, via_root=via_root, rows=_ROWS)
+    workload = Workload(
+        lambda: postgres.connect(database), randomness.chance(f"statements-{number}"), via_root=via_root, rows=_ROWS
+    )
     replay = Replay("txId", lambda topic: topic.rpartition(".")[2])
     topic = Topic(source, choice)
     try:
@@ -109,9 +109,6 @@ def test_a_random_workload_is_replayed_exactly(
             topic.read()
             replay.run(reader.read(), topic.records, workload.states)
         replay.compare(workload.tables(), "at the end")
-    except Exception as e:
-        e.add_note(f"to run it again: SLUICE_WORKLOAD_SEED={seed} SLUICE_CHAOS_KILLS={_RUNS}")
-        raise
     finally:
         workload.close()
     assert replay.compared_records > _ROWS

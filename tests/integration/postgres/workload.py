@@ -1,4 +1,4 @@
-"""A random workload: DDL and DML in several sessions with savepoints and rollbacks, reproducible by its seed."""
+"""A random workload: DDL and DML in several sessions with savepoints and rollbacks, which a generator decides."""
 
 from __future__ import annotations
 
@@ -73,8 +73,10 @@ class Table:
 class Workload:
     """Runs transactions and keeps the tables as they are after each commit, by transaction ID."""
 
-    def __init__(self, connect: Callable[[], psycopg.Connection[Any]], seed: str, *, via_root: bool, rows: int) -> None:
-        self.random = random.Random(seed)
+    def __init__(
+        self, connect: Callable[[], psycopg.Connection[Any]], chance: random.Random, *, via_root: bool, rows: int
+    ) -> None:
+        self.random = chance
         self._via_root = via_root
         self._rows = rows
         self._sessions = [Session(connect()) for _ in range(3)]

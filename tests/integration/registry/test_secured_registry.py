@@ -23,6 +23,7 @@ from connect.data.schema import Schema
 from connect.errors import ConfigError, RetriableError
 from connectors.registry.avro.converter import AvroConverter
 from tests.support.registry import EmbeddedRegistry
+from tests.support.waiting import WAIT_S
 
 SECRET = "open:se:same"
 BASIC = "Basic " + base64.b64encode(SECRET.encode()).decode()
@@ -48,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.expected is not None and self.headers.get("Authorization") != self.server.expected:
             self._answer(401, b'{"error_code":401,"message":"Who are you?"}')
             return
-        inner = http.client.HTTPConnection("127.0.0.1", self.server.registry.port, timeout=30)
+        inner = http.client.HTTPConnection("127.0.0.1", self.server.registry.port, timeout=WAIT_S)
         inner.request(self.command, self.path, body, {"Content-Type": self.headers.get("Content-Type", "application/json")})
         answer = inner.getresponse()
         self._answer(answer.status, answer.read())

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +31,7 @@ from connectors.registry.protobuf.files import proto_schema
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
 from tests.support.registry import EmbeddedRegistry
+from tests.support.waiting import WAIT_S, eventually
 
 Name = Callable[[str], str]
 CreateConverter = Callable[..., Any]
@@ -69,7 +69,7 @@ def _set_compatibility(registry: EmbeddedRegistry, subject: str, level: str) -> 
         {"Content-Type": "application/vnd.schemaregistry.v1+json"},
         method="PUT",
     )
-    urllib.request.urlopen(request, timeout=30).close()
+    urllib.request.urlopen(request, timeout=WAIT_S).close()
 
 
 @pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter, ProtobufConverter])
@@ -220,14 +220,15 @@ def test_lines_round_trip_through_a_worker_as_avro(
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
         )
     try:
-        deadline = time.monotonic() + 60
-        while not sink.exists() or len(sink.read_text(encoding="utf-8").splitlines()) < len(lines):
+
+        def has_lines() -> bool:
             assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.05)
+            return sink.exists() and len(sink.read_text(encoding="utf-8").splitlines()) >= len(lines)
+
+        eventually(has_lines, "the lines", log.read_text)
         assert sink.read_text(encoding="utf-8").splitlines() == lines
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(WAIT_S)
     text = client.get_latest_version(f"{topic}-value").schema.schema_str
     assert [field["name"] for field in json.loads(text)["fields"]] == ["line"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,8 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from tests.support.waiting import WAIT_S, eventually
+
 RECORDINGS = Path(__file__).parent / "recordings"
-WAIT_S = 30.0
 NOT_HERE = frozenset(f"org.apache.kafka.connect.mirror.Mirror{name}Connector" for name in ("Checkpoint", "Heartbeat", "Source"))
 """MirrorMaker's connectors, which copy between clusters: the only plugins of Apache's distribution that have no namesake."""
 
@@ -72,12 +72,12 @@ class Target:
         return Answer(response.status, found, _parsed(text))
 
     def wait_until_healthy(self) -> None:
-        _wait(lambda: self.send({"method": "GET", "path": "/health"}).status == 200, "a healthy worker")
+        eventually(lambda: self.send({"method": "GET", "path": "/health"}).status == 200, "a healthy worker")
 
     def delete_connectors(self) -> None:
         """Returns when none is left, so that the next recording finds a worker without."""
         for name in self.send({"method": "GET", "path": "/connectors"}).body:
-            _wait(partial(self._delete, name), f"no {name}")
+            eventually(partial(self._delete, name), f"no {name}")
 
     def _delete(self, name: str) -> bool:
         return self.send({"method": "DELETE", "path": f"/connectors/{name}"}).status in (204, 404)
@@ -125,16 +125,16 @@ def run_setup(target: Target, steps: list[dict[str, Any]]) -> None:
                 answer = target.send(step)
                 assert answer.status in step["expect"], f"setup {step['method']} {step['path']}: {answer}"
             case "wait":
-                _wait(partial(_is_in_state, target, step), f"state {step}")
+                eventually(partial(_is_in_state, target, step), f"state {step}")
             case "wait_offsets":
                 path = f"/connectors/{step['connector']}/offsets"
-                _wait(partial(_has_offsets, target, path), path)
+                eventually(partial(_has_offsets, target, path), path)
             case "wait_topics":  # tasks tell of topics before their offsets, but that is written behind
                 path = f"/connectors/{step['connector']}/topics"
-                _wait(partial(_has_topics, target, path, step["connector"]), path)
+                eventually(partial(_has_topics, target, path, step["connector"]), path)
             case "wait_status_gone":
                 path = f"/connectors/{step['connector']}/status"
-                _wait(partial(_is_unknown, target, path), path)
+                eventually(partial(_is_unknown, target, path), path)
             case "file":
                 Path(step["path"]).write_text(step["text"])
             case "pause":
@@ -155,13 +155,6 @@ def _is_in_state(target: Target, step: Mapping[str, Any]) -> bool:
         and len(tasks) == step["tasks"]
         and all(state == step["task_state"] for state in tasks)
     )
-
-
-def _wait(is_true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not is_true():
-        assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
-        time.sleep(0.02)
 
 
 def differences(recording: Mapping[str, Any], answer: Answer) -> list[str]:

@@ -8,7 +8,6 @@ import socket
 import ssl
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from rest.rest_server import RestServer
 from rest.server import connection
 from rest.server.thread_pools import RequestKind
 from tests.integration.rest.certificates import Authority
+from tests.support.waiting import WAIT_S, eventually
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.config.worker_config import WorkerConfig
 
@@ -60,9 +60,9 @@ def serve(herder: FakeHerder) -> Iterator[Serve]:
 def get(port: int, path: str = "/connectors", tls: ssl.SSLContext | None = None, **headers: str) -> tuple[int, Any]:
     """One request on a connection of its own."""
     if tls is None:
-        client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        client = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
     else:
-        client = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=tls)
+        client = http.client.HTTPSConnection("127.0.0.1", port, timeout=WAIT_S, context=tls)
     try:
         client.request("GET", path, headers=headers)
         answer = client.getresponse()
@@ -73,7 +73,7 @@ def get(port: int, path: str = "/connectors", tls: ssl.SSLContext | None = None,
 
 def serial_at(port: int, tls: ssl.SSLContext) -> int:
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as plain,
         tls.wrap_socket(plain, server_hostname="localhost") as secured,
     ):
         shown = secured.getpeercert(binary_form=True)
@@ -190,7 +190,7 @@ def test_tls_versions_and_cipher_suites_are_applied(serve: Serve, tmp_path: Path
         tls = AUTHORITY.client_context()
         tls.maximum_version = highest
         with (
-            socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
+            socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as plain,
             tls.wrap_socket(plain, server_hostname="localhost") as secured,
         ):
             cipher = secured.cipher()
@@ -218,28 +218,21 @@ def test_changed_certificate_is_used_without_a_restart(serve: Serve, tmp_path: P
     first.write_pem(path)
     [port] = serve({"listeners": "https://127.0.0.1:0", "ssl.keystore.location": str(path)}).ports
     tls = AUTHORITY.client_context()
-    open_before = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=tls)
+    open_before = http.client.HTTPSConnection("127.0.0.1", port, timeout=WAIT_S, context=tls)
     open_before.request("GET", "/connectors")
     assert open_before.getresponse().read() == b"[]"
     assert serial_at(port, tls) == first.serial
 
     path.write_text("-----BEGIN half a file")
-    until(lambda: "keeping the old one" in caplog.text)
+    eventually(lambda: "keeping the old one" in caplog.text, "the warning")
     assert serial_at(port, tls) == first.serial
 
     second.write_pem(path)
-    until(lambda: serial_at(port, tls) == second.serial)
+    eventually(lambda: serial_at(port, tls) == second.serial, "the second certificate")
     # A connection that was open stays so.
     open_before.request("GET", "/connectors")
     assert open_before.getresponse().read() == b"[]"
     open_before.close()
-
-
-def until(is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_admin_listeners_serve_only_loggers_metrics_and_probes(serve: Serve) -> None:
@@ -274,7 +267,7 @@ def test_basic_authentication(serve: Serve, tmp_path: Path) -> None:
     )
     [port] = server.ports
     assert get(port, Authorization="Basic YWRtaW46czNjcmV0") == (200, [])
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
     client.request("GET", "/connectors", headers={"Authorization": "Basic YWRtaW46d3Jvbmc="})
     answer = client.getresponse()
     assert (answer.status, answer.read()) == (401, b"User cannot access the resource.")
@@ -290,7 +283,7 @@ def test_basic_authentication(serve: Serve, tmp_path: Path) -> None:
 def test_body_over_the_limit_is_rejected(chunked: bool, serve: Serve, herder: FakeHerder) -> None:
     [port] = serve({"listeners": "http://127.0.0.1:0", "rest.max.request.size.bytes": "1000"}).ports
     body = json.dumps({"connector.class": "x", "long": "x" * 5_000_000}).encode()
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
     headers = {"Content-Type": "application/json"}
     client.request("PUT", "/connectors/c/config", iter([body]) if chunked else body, headers, encode_chunked=chunked)
     answer = client.getresponse()
@@ -303,15 +296,15 @@ def test_body_over_the_limit_is_rejected(chunked: bool, serve: Serve, herder: Fa
 def test_client_that_never_completes_its_headers_is_disconnected(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "HEAD_TIMEOUT_S", 0.2)
     [port] = serve({"listeners": "http://127.0.0.1:0"}).ports
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as silent:
+    with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as silent:
         assert silent.recv(1) == b""
     # Longer than it takes to send something, on a busy machine too.
     monkeypatch.setattr(connection, "HEAD_TIMEOUT_S", 3.0)
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as slow:
+    with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as slow:
         slow.sendall(b"GET /connectors HTTP/1.1\r\nHost: x\r\nX-Header: ")
         assert slow.makefile("rb").readline() == b"HTTP/1.1 408 Request Timeout\r\n"
     monkeypatch.setattr(connection, "HEAD_TIMEOUT_S", 60.0)
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as long:
+    with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as long:
         long.sendall(b"GET /connectors HTTP/1.1\r\nX-Long: " + b"x" * (connection.MAX_HEAD_BYTES + 1))
         assert long.makefile("rb").readline() == b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
 
@@ -323,7 +316,7 @@ def test_reads_are_served_while_configuration_requests_hang(
 
     def hang(*args: object, **kwargs: object) -> None:
         entered.release()
-        release.wait(30)
+        release.wait(5 * WAIT_S)
 
     monkeypatch.setattr(herder, "put_connector", hang)
     [port] = serve({"listeners": "http://127.0.0.1:0"}).ports
@@ -334,16 +327,16 @@ def test_reads_are_served_while_configuration_requests_hang(
     hanging = []
     try:
         for _ in range(200):
-            client = socket.create_connection(("127.0.0.1", port), timeout=10)
+            client = socket.create_connection(("127.0.0.1", port), timeout=WAIT_S)
             client.sendall(head.encode() + body)
             hanging.append(client)
         for _ in range(RequestKind.CONFIGURE.threads):
-            assert entered.acquire(timeout=10)
+            assert entered.acquire(timeout=WAIT_S)
         # Each within the time-out of its connection, which is shorter than what hangs.
         assert get(port) == (200, [])
         assert get(port, "/health")[0] == 200
         assert get(port, "/connectors/none/status")[0] == 404
-        other = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        other = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
         other.request("DELETE", "/connectors/none")
         assert other.getresponse().status == 404
         other.close()

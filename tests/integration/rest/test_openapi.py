@@ -24,12 +24,10 @@ from rest import errors
 from rest.app import build_api
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.rest.workers import Running, Workers
+from tests.support.waiting import WAIT_S
 from worker.herder import Herder
 
 SOURCE = {"connector.class": "FileStreamSource", "file": "/nowhere", "topic": "t"}
-
-ANSWER_S = 100.0
-"""Longer than a worker takes at most: requests wait for a round of the group as long as schemathesis waits by itself."""
 
 # A valid body need not be a connector that can run, and a body that makes no sense is 500 in Apache's worker: whether a request
 # is taken is what the recordings pin. Here every answer has to be one that the document names.
@@ -116,7 +114,9 @@ def test_every_response_is_documented_in_openapi(
         if of_a_connector and "connector" in case.path_parameters:
             case.path_parameters["connector"] = "a"  # of the names that are made up no connector exists
         uncaught.errors.clear()
-        answer = case.call(base_url=worker.server.url, timeout=ANSWER_S)
+        answer = case.call(
+            base_url=worker.server.url, timeout=WAIT_S
+        )  # schemathesis waits less than a round of the group may take
         assert uncaught.errors == []
         if answer.status_code == 400 and not answer.content and answer.request.method not in ("GET", "POST", "HEAD"):
             return  # an ambiguous path: the document says in words that there is no body then, for it has no way to list that

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,8 @@ from connect.plugins import APACHE_VERSION
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.rest.replay import differences, filled, load_recordings, run_setup
 from tests.integration.rest.workers import Workers
+from tests.support.waiting import WAIT_S, Deadline
 
-GROUPS_S = 120.0
 RECORDINGS = [(mode, recording) for mode in ("standalone", "distributed") for recording in load_recordings(mode)]
 
 
@@ -41,7 +40,7 @@ def workers(_broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def cluster_id(_broker: EmbeddedBroker) -> str:
-    return str(AdminClient({"bootstrap.servers": _broker.bootstrap}).list_topics(timeout=10).cluster_id)
+    return str(AdminClient({"bootstrap.servers": _broker.bootstrap}).list_topics(timeout=WAIT_S).cluster_id)
 
 
 @pytest.mark.parametrize(("mode", "recording"), RECORDINGS, ids=[f"{mode}-{recording['id']}" for mode, recording in RECORDINGS])
@@ -76,14 +75,14 @@ def _wait_for_groups(bootstrap: str) -> None:
     """A new broker makes the topic of consumer groups when the first one is asked about, and answers when that is done. The one
     that was recorded had it."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "first"})
-    deadline = time.monotonic() + GROUPS_S
+    deadline = Deadline("a group coordinator")
     try:
         while True:
             try:
                 consumer.committed([TopicPartition("none", 0)], timeout=5)
                 return
             except KafkaException:
-                assert time.monotonic() < deadline, f"no group coordinator within {GROUPS_S:g} s"
+                deadline.check()
     finally:
         consumer.close()
 
@@ -91,4 +90,4 @@ def _wait_for_groups(bootstrap: str) -> None:
 def _create_topic(broker: EmbeddedBroker, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for future in admin.create_topics([NewTopic(topic, 1, 1)]).values():
-        future.result(30)
+        future.result(WAIT_S)

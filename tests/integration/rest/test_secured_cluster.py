@@ -24,6 +24,7 @@ from rest.rest_server import RestServer
 from rest.security.identity import Identity
 from rest.security.passwords import hash_token
 from sluice.embedded.broker import EmbeddedBroker
+from tests.support.waiting import WAIT_S
 from worker.config.worker_config import WorkerConfig
 from worker.distributed.bootstrap import assemble
 from worker.distributed.herder import DistributedHerder
@@ -86,7 +87,7 @@ def _start(broker: EmbeddedBroker, group: str, folder: Path, number: int, **more
 
 def _wait_until_up(worker: SecuredWorker) -> SecuredWorker:
     with ConnectClient(worker.server.url) as anonymous:
-        anonymous.wait_until_up(60)
+        anonymous.wait_until_up(WAIT_S)
     return worker
 
 
@@ -120,7 +121,7 @@ def ask(worker: SecuredWorker, method: str, path: str, body: Any = None, **heade
             answers.append(client.send(method, path, body, headers=headers))
             return answers[-1][0] != 409
 
-        wait_until(is_answered, 60)
+        wait_until(is_answered, WAIT_S)
     return answers[-1]
 
 
@@ -145,7 +146,7 @@ def test_connector_created_at_a_follower_runs_and_both_workers_know_the_caller(c
     # Task configs reach the leader in signed requests: without them, nothing would run.
     for worker in cluster:
         status = partial(ask, worker, "GET", "/connectors/shop-1/status", **headers)
-        assert wait_until(partial(has_tasks, status), 60), status()
+        assert wait_until(partial(has_tasks, status), WAIT_S), status()
     [there] = [one for one in entries(leader) if one["request_id"] == "create-1"]
     assert (there["subject"], there["connector"], there["client"], there["via"]) == ("root", "shop-1", "127.0.0.1", "127.0.0.1")
     [here] = [one for one in entries(follower) if one["request_id"] == "create-1"]
@@ -167,7 +168,7 @@ def test_session_cookie_is_enough_for_a_forwarded_request(cluster: list[SecuredW
     assert ask(follower, "PUT", "/connectors/shop-2/config", SOURCE, **headers)[0] == 201
     operator = {"Cookie": cookie_of("operator")}
     # The follower sees what the leader has written once it has read the config topic.
-    assert wait_until(lambda: ask(follower, "GET", "/connectors/shop-2", **operator)[0] == 200, 60)
+    assert wait_until(lambda: ask(follower, "GET", "/connectors/shop-2", **operator)[0] == 200, WAIT_S)
     shown = ask(follower, "GET", "/connectors/shop-2", **operator)[1]
     assert shown["config"]["db.password"] == "[hidden]"
     assert "s3cret-value" not in json.dumps(ask(follower, "GET", "/connectors/shop-2/tasks", **operator)[1])
@@ -223,7 +224,7 @@ def test_signing_out_reaches_workers_that_no_status_names_and_those_that_start_l
         assert [_read(one, ended) for one in workers] == [200] * 3
         answer = ask(followers[0], "DELETE", "/sluice/auth/session", **ended, **{"X-Requested-With": "sluice"})
         assert answer[0] == 204
-        assert wait_until(lambda: [_read(one, ended) for one in workers] == [401] * 3, 30), "all workers refuse the copy"
+        assert wait_until(lambda: [_read(one, ended) for one in workers] == [401] * 3, WAIT_S), "all workers refuse the copy"
         assert [_read(one, kept) for one in workers] == [200] * 3
         # It refuses session cookies until it has read which ones have ended.
         workers.append(_start(broker, group, tmp_path, 3, **secret))
@@ -233,7 +234,7 @@ def test_signing_out_reaches_workers_that_no_status_names_and_those_that_start_l
             answers.add(_read(workers[3], ended))
             return 401 in answers
 
-        assert wait_until(is_read, 60)
+        assert wait_until(is_read, WAIT_S)
         assert answers <= {401, 503}
         assert _read(workers[3], kept) == 200
     finally:
@@ -243,7 +244,7 @@ def test_signing_out_reaches_workers_that_no_status_names_and_those_that_start_l
 def _sign_in(worker: SecuredWorker) -> dict[str, str]:
     """Returns the cookie of a session."""
     request = Request(f"{worker.server.url}sluice/auth/session", method="POST", headers={"Authorization": "Bearer root"})
-    with urlopen(request, timeout=30) as response:
+    with urlopen(request, timeout=WAIT_S) as response:
         return {"Cookie": response.headers["Set-Cookie"].partition(";")[0]}
 
 

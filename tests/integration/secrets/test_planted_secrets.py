@@ -38,6 +38,7 @@ from tests.integration.secrets.planting import Planted
 from tests.integration.secrets.plugins import SINK, SOURCE
 from tests.support.chromium import TIMEOUT_MS, chromium
 from tests.support.span_collector import SpanCollector
+from tests.support.waiting import WAIT_S
 
 AROUND = "/+ %\"\\'é&x"
 """Characters that are written in other ways in URLs, JSON, Python's text, and base64."""
@@ -258,10 +259,12 @@ def create_connectors(site: Site, configs: Mapping[str, Mapping[str, str]]) -> N
             site.show("REST", f"POST {name}: {status} {json.dumps(answer)}")
     assert set(client.connectors()) == set(configs) - {"jdbc", "provided-jdbc", "postgres"}
     for name in ("failed", "unstarted", "crashed", "avro"):
-        client.wait_for(name, "FAILED")
+        client.wait_for(name, "FAILED", timeout_s=WAIT_S)
     # A task's figures show that it runs, and repeats its call.
-    site.worker.wait_for(lambda: "stalled" in json.dumps(client.send("GET", "/connectors/retrying/status")), 30, "a stalled task")
-    site.worker.wait_for(lambda: client.dead_letters("leaky-sink")["records"] >= 3, 30, "dead letters")
+    site.worker.wait_for(
+        lambda: "stalled" in json.dumps(client.send("GET", "/connectors/retrying/status")), WAIT_S, "a stalled task"
+    )
+    site.worker.wait_for(lambda: client.dead_letters("leaky-sink")["records"] >= 3, WAIT_S, "dead letters")
 
 
 def ask_everything(site: Site, configs: Mapping[str, Mapping[str, str]]) -> None:
@@ -457,7 +460,7 @@ async def ask_assistant(site: Site, files: Path) -> None:
 def read_dead_letter_headers(site: Site, broker: EmbeddedBroker, queue: str) -> None:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": queue, "enable.auto.commit": False})
     consumer.assign([TopicPartition(queue, 0, 0)])
-    for message in consumer.consume(3, 30):
+    for message in consumer.consume(3, WAIT_S):
         site.show("dead letters", str(message.headers()))
     consumer.close()
 
@@ -511,14 +514,14 @@ def test_more_than_a_hundred_planted_secrets_appear_nowhere(
     # The stacks of all threads, and a process that ends like one with a broken native library.
     site.worker.print_stacks()
     os.kill(site.worker.pid, signal.SIGSEGV)
-    site.worker.wait_for_exit(30)
+    site.worker.wait_for_exit()
     broken = dict(site.worker.properties) | {
         "rest.authentication.session.secret": site.planted.secret("short"),
         "status.storage.partitions": "x",
     }
     site.worker.properties = broken
     site.worker.start()
-    site.worker.wait_for_exit(60)
+    site.worker.wait_for_exit()
     site.show("log and output", site.worker.out.read_text())
     site.show("traces", f"{site.collector.received!r} {site.collector.spans}")
     site.show("audit log", (site.folder / "audit").read_text())

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from connect.converters.simple_header import SimpleHeaderConverter
 from connect.data.headers import Header, Headers
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import FailedRead, OffsetRange, RangeBatch, RangeReader, TopicIdentity
+from connect.worker_lifetime import VARIABLE
 from connectors.spark import session, task
 from connectors.spark.config import parse_config
 from connectors.spark.delivery.maintenance_thread import MaintenanceThread
@@ -26,6 +28,7 @@ from connectors.spark.plan.evolution import arrow_type
 from connectors.spark.task import SparkSinkTask
 from sluice.embedded.jars import ensure_jars, folder_of, jar_set
 from sluice.embedded.spark_cluster import EmbeddedSparkCluster
+from tests.support.services import share_spark
 from tests.support.small_spark import CODE_CACHE, INTERPRETED
 from tests.support.spark_connect import connect_server
 
@@ -241,8 +244,9 @@ class Run:
 
 
 @pytest.fixture(scope="session")
-def spark_props() -> Iterator[dict[str, str]]:
-    """Settings of the Spark session for the whole test run, which stops at the end."""
+def spark_props(shared_services: Path) -> Iterator[dict[str, str]]:
+    """Settings of the Spark session for the whole test run. All test processes share its JVM; see ``own_spark``."""
+    share_spark(shared_services)
     ensure_jars("spark")
     # Before the first JVM starts, which the tests share.
     ensure_jars("spark-s3")
@@ -257,12 +261,35 @@ def spark_props() -> Iterator[dict[str, str]]:
     session.stop()
 
 
+@contextmanager
+def run_own_spark() -> Iterator[None]:
+    """Inside, Spark's JVM is this process's own: it starts with the first session and ends with :func:`session.stop`."""
+    session.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(VARIABLE, raising=False)
+        yield
+        session.stop()
+
+
+@pytest.fixture
+def own_spark(spark_props: dict[str, str]) -> Iterator[None]:
+    """The test's own JVM, which it may kill."""
+    with run_own_spark():
+        yield
+
+
+@pytest.fixture(scope="module")
+def own_spark_of_module(spark_props: dict[str, str]) -> Iterator[None]:
+    """A JVM for the tests of one module, for example the driver of a cluster."""
+    with run_own_spark():
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared_cluster(services_dir: Path) -> Iterator[EmbeddedSparkCluster]:
     """The cluster of :func:`spark_cluster`, in whatever state the last test left it."""
     cluster = EmbeddedSparkCluster(services_dir / "spark-cluster", workers=1, dies_with_parent=True)
     yield cluster
-    session.stop()
     cluster.remove()
 
 
@@ -278,7 +305,6 @@ def connect_address(services_dir: Path, spark_props: dict[str, str]) -> Iterator
     """The address of a Spark Connect server."""
     with connect_server(services_dir / "spark-connect", spark_props["spark.jars"]) as address:
         yield address
-        session.stop()
 
 
 @pytest.fixture

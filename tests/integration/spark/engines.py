@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from connectors.spark.config import parse_config
 from connectors.spark.executors import engine, ranges
 from tests.integration.spark.histories import Event, Model, make_history, sorted_rows
 from tests.integration.spark.table_access import CATALOG, FORMATS, catalog_props
+from tests.support import randomness
 
 BAD = b'{"schema":'
 """A value that is no JSON."""
@@ -35,7 +35,7 @@ class Case:
 
     def logs(self, events: int = 64) -> list[list[Event | None]]:
         """Records by partition; None is a bad one, if the task decodes them."""
-        chance = random.Random(self.number)
+        chance = randomness.chance(f"bad-{self.number}")
         found: list[list[Event | None]] = [list(log) for log in make_history(self.number, steps=0, events=events).logs]
         for log in found if self.raw else ():
             log.insert(chance.randrange(len(log)), None)

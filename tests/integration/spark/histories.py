@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.integration.spark.change_events import PLACEHOLDER, change, decimal_bytes, key
 from tests.integration.spark.change_events import field as column
+from tests.support import randomness
 
 Row = dict[str, Any]
 
@@ -94,9 +95,9 @@ class History:
     steps: list[Step]
 
 
-def make_history(seed: int, *, steps: int, events: int) -> History:
-    """Draws a history; equal seeds give equal ones."""
-    chance = random.Random(seed)
+def make_history(number: int, *, steps: int, events: int) -> History:
+    """Draws a history; in a run, equal numbers give equal ones."""
+    chance = randomness.chance(f"history-{number}")
     logs: list[list[Event]] = [[] for _ in range(PARTITIONS)]
     for i in range(events):
         event = _event(chance, min(i * 4 // events, len(VERSIONS) - 1))

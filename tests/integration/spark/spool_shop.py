@@ -19,6 +19,7 @@ from connectors.spark.datasource import register
 from sluice.demo.delta_table import read_delta_table
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.support.postgres_options import postgres_options
+from tests.support.waiting import Deadline
 
 DEADLINE_S = 240.0
 
@@ -109,7 +110,7 @@ def lake_rows(table: Path) -> dict[int, tuple[Any, ...]]:
 def wait_until(condition: Callable[[], bool], table: Path | str | None = None) -> None:
     """Waits for a condition, of the rows of ``table`` if it is given: those are read when the table has a new commit, and twice a
     second."""
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = Deadline("the condition", timeout_s=DEADLINE_S)
     read_at, seen = float("-inf"), None
     while True:
         now, commits = time.monotonic(), None if table is None else set(Path(table).glob("*/*.json"))
@@ -117,7 +118,7 @@ def wait_until(condition: Callable[[], bool], table: Path | str | None = None) -
             if condition():
                 return
             read_at, seen = time.monotonic(), commits
-        assert now < deadline
+        deadline.check()
         threading.Event().wait(0.05)
 
 

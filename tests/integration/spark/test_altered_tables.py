@@ -126,6 +126,7 @@ def test_replaced_table_stops_the_task_until_its_offsets_are_set(open_lake: Call
     lake.restarted_writes_all()
 
 
+@pytest.mark.long
 def test_vacuum_without_retention_beside_the_task_loses_nothing(
     open_lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from connect.errors import ConnectError, RetriableError
 from connectors.spark.tables.staging import Staging
 from tests.integration.spark.lake import Lake, field, message
+from tests.support import randomness
 from tests.support.s3 import EmbeddedS3
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
@@ -91,7 +92,7 @@ def test_full_disk_fails_the_task_and_keeps_the_table(open_lake: Callable[..., L
 def test_full_disk_of_staging_files_leaves_none_behind(disk: Disk) -> None:
     staging = Staging(str(disk.folder), "lake-0")
     disk.fill(BLOCK_BYTES)
-    rows = pa.table({"data": [os.urandom(BLOCK_BYTES)] * 4})
+    rows = pa.table({"data": [randomness.chance("block").randbytes(BLOCK_BYTES)] * 4})
     with pytest.raises(ConnectError, match=f"cannot write staging files to {disk.folder}/.sluice-staging/lake-0{FULL}"):
         staging.write(rows)
     assert not list(disk.folder.rglob("*.parquet"))

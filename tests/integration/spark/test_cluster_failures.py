@@ -2,7 +2,7 @@
 doubled.
 
 The driver and all executors have working directories of their own, so paths below ``/proc/self/cwd`` are like those of storage
-that hosts do not share. With SLUICE_CHAOS_KILLS, also a cluster that Spark takes long to give up, and one in another network.
+that hosts do not share. With ``--all``, also a cluster that Spark takes long to give up, and one in another network.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tests.cluster.namespace import NotAllowedError, namespace
 from tests.support.spark_cluster import fast_settings
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.slow,
     pytest.mark.timeout(1800),
     # PySpark's collect() leaves the socket it read from to Python's reference counting.
@@ -45,12 +46,10 @@ MERGE = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _driver_with_its_own_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    session.stop()
+def _driver_with_its_own_directory(own_spark_of_module: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("driver"))
         yield
-        session.stop()
 
 
 @pytest.fixture

@@ -22,9 +22,12 @@ from connectors.spark.tables.delta.maintenance import DeltaMaintenance, Maintena
 from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.staging import open_location
 from sluice.demo.delta_table import DeltaTableReader, read_delta_table
+from tests.support import randomness
 from tests.support.s3 import EmbeddedS3
 
-ROUNDS = int(os.environ.get("SLUICE_COMMIT_ROUNDS", "10"))
+pytestmark = pytest.mark.long
+
+ROUNDS = randomness.size("SLUICE_ROUNDS", 10)
 """Number of commits of each process to the append table on a disk; a fifth of it to the upsert table."""
 S3_ROUNDS = max(5, ROUNDS // 4)
 """The same on S3."""

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from connect.errors import ConnectError
-from connectors.spark import session
 from connectors.spark.datasource import SpoolTables, check_executors
 from sluice.embedded.postgres import EmbeddedPostgres
 from sluice.embedded.spark_cluster import EmbeddedSparkCluster
@@ -21,6 +20,7 @@ from tests.integration.spark.spool_shop import Shop, lake_rows, open_session, op
 from tests.support.spark_cluster import fast_settings
 
 pytestmark = [  # PySpark leaves the sockets of its results to the garbage collector
+    pytest.mark.long,
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -30,11 +30,13 @@ Spark = Any
 
 @pytest.fixture(scope="module")
 def spark(
-    shared_cluster: EmbeddedSparkCluster, spark_props: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    shared_cluster: EmbeddedSparkCluster,
+    spark_props: dict[str, str],
+    own_spark_of_module: None,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Spark]:
     """A session of a cluster. The driver has a working directory of its own, as each executor has."""
     shared_cluster.start()
-    session.stop()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("driver"))
         props = {
@@ -50,7 +52,6 @@ def spark(
         }
         with open_session(props) as made:
             yield made
-        session.stop()
 
 
 @pytest.fixture

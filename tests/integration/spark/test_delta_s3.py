@@ -20,6 +20,7 @@ from connect.errors import ConnectError, RetriableError
 from connectors.spark.tables.delta import maintenance
 from tests.integration.spark.lake import Lake
 from tests.support.s3 import DisturbedS3, EmbeddedS3
+from tests.support.waiting import WAIT_S
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -69,7 +70,9 @@ def open_lake(
         one.close()
 
 
-@pytest.mark.parametrize(("mode", "scheme", "indexed"), [("append", "s3", "0"), ("upsert", "s3a", "1")])
+@pytest.mark.parametrize(
+    ("mode", "scheme", "indexed"), [("append", "s3", "0"), pytest.param("upsert", "s3a", "1", marks=pytest.mark.long)]
+)
 def test_table_is_written_and_continued_after_a_restart(
     open_lake: Callable[..., Lake], mode: str, scheme: str, indexed: str
 ) -> None:
@@ -81,6 +84,7 @@ def test_table_is_written_and_continued_after_a_restart(
     lake.check(with_spark=scheme == "s3a")
 
 
+@pytest.mark.long
 def test_writer_whose_version_another_engine_takes_writes_the_next_one(
     open_lake: Callable[..., Lake], proxy: DisturbedS3, s3: EmbeddedS3
 ) -> None:
@@ -93,7 +97,7 @@ def test_writer_whose_version_another_engine_takes_writes_the_next_one(
         foreign = pa.table({"id": pa.array([-1], pa.int32()), "v": ["foreign"]})
         write_deltalake(lake.path, foreign, mode="append", storage_options=s3.storage_options)
         proxy.release()
-        written.result(60)
+        written.result(WAIT_S)
     lake.write()
     table = DeltaTable(lake.path, storage_options=s3.storage_options)
     assert sorted(table.to_pyarrow_table()["id"].to_pylist()) == [-1, *range(9)]
@@ -131,6 +135,7 @@ def test_failing_store_is_reported_with_the_remedy_and_nothing_is_lost(
     lake.restarted_writes_all()
 
 
+@pytest.mark.long
 def test_upsert_table_is_compacted_checkpointed_and_vacuumed(
     open_lake: Callable[..., Lake], s3: EmbeddedS3, no_maintenance_thread: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +203,7 @@ lake.close()
 """
 
 
+@pytest.mark.long
 def test_process_that_is_stopped_before_its_put_overwrites_nothing(open_lake: Callable[..., Lake]) -> None:
     lake = open_lake("upsert")
     lake.write()
@@ -213,6 +219,7 @@ def test_process_that_is_stopped_before_its_put_overwrites_nothing(open_lake: Ca
     lake.restarted_writes_all()
 
 
+@pytest.mark.long
 def test_crash_after_a_commit_neither_loses_nor_repeats_records(open_lake: Callable[..., Lake]) -> None:
     lake = open_lake("append")
     lake.write()

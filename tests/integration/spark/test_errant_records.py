@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from connectors.spark.tables import open_table
 from connectors.spark.task import SparkSinkTask
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.spark.conftest import Context
+from tests.support.waiting import WAIT_S, eventually
 from worker.config.worker_config import WorkerConfig
 from worker.model import TaskId
 from worker.standalone.herder import StandaloneHerder
@@ -137,27 +137,28 @@ def produce(broker: EmbeddedBroker, topic: str, records: list[tuple[bytes | None
     producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
     for key, value in records:
         producer.produce(topic, value, key, 0)
-    assert producer.flush(60) == 0
+    assert producer.flush(WAIT_S) == 0
     producer.close()
 
 
 def wait_until_in_table(herder: StandaloneHerder, name: str, table: str, rows: int, errant: int) -> None:
     """Waits until this run of the task has committed this many rows and errant records to the table."""
-    deadline = time.monotonic() + 60
-    while True:
+    details: Any = {}
+
+    def are_in_table() -> bool:
+        nonlocal details
         progress = herder.progress(TaskId(name, 0))
-        details: Any = progress.details if progress is not None else {}
+        details = progress.details if progress is not None else {}
         written = details.get("tables", {}).get(table, {}).get("rows", 0)
-        if (written, details.get("refused"), details.get("buffered")) == (rows, errant, 0):
-            return
-        assert time.monotonic() < deadline, (herder.connector_status(name), details)
-        time.sleep(0.05)
+        return bool((written, details.get("refused"), details.get("buffered")) == (rows, errant, 0))
+
+    eventually(are_in_table, f"{rows} rows and {errant} errant records", lambda: (herder.connector_status(name), details))
 
 
 def messages(broker: EmbeddedBroker, topic: str) -> list[Message]:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "test-reader", "enable.auto.commit": False})
     try:
-        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)[1]
+        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=WAIT_S)[1]
         consumer.assign([TopicPartition(topic, 0, 0)])
         found: list[Message] = []
         while len(found) < end:

@@ -23,6 +23,7 @@ from connectors.spark.executors.job import RangeJob
 from tests.integration.spark.conftest import ListRangeReader
 from tests.integration.spark.crashes import Crash
 from tests.integration.spark.engines import Case, check_engines
+from tests.support import randomness
 from tests.support.traces import MemoryTraces
 
 pytestmark = [
@@ -31,9 +32,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-HISTORIES = int(os.environ.get("SLUICE_HISTORIES", "1"))
-FIRST = int(os.environ.get("SLUICE_FIRST_HISTORY", "0"))
-_CASES = [
+HISTORIES = randomness.size("SLUICE_HISTORIES", 1)
+CASES = [
     Case(0, "delta", "upsert"),
     Case(1, "delta", "append", raw=False),
     Case(2, "iceberg", "upsert", raw=False),
@@ -41,12 +41,18 @@ _CASES = [
     Case(4, "delta", "upsert", "soft"),
     Case(5, "iceberg", "upsert", settings={"table.properties.format-version": "2"}),
 ]
-CASES = _CASES if HISTORIES > 1 else _CASES[:3]
-"""All of them in long runs (``SLUICE_HISTORIES``)."""
 
 
-@pytest.mark.parametrize("number", range(FIRST, FIRST + HISTORIES))
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.table_format}-{case.mode}-{case.number}")
+@pytest.mark.parametrize("number", range(HISTORIES))
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case, id=f"{case.table_format}-{case.mode}-{case.number}", marks=[pytest.mark.long] if case.number > 2 else []
+        )
+        for case in CASES
+    ],
+)
 def test_engines_write_the_same_tables(props: Any, run: Any, topic: Any, case: Case, number: int) -> None:
     numbered = Case(case.number + 100 * number, case.table_format, case.mode, case.delete_mode, case.raw, case.settings)
     check_engines(numbered, props, run, topic)

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from connect.errors import DataError
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.tables import open_table
+from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
@@ -217,7 +217,8 @@ time.sleep(600)
         assert jvms
         child.send_signal(signal.SIGKILL)
         child.wait()
-    deadline = time.monotonic() + 60
-    while any(Path(f"/proc/{pid}").exists() for pid in jvms) or any(tmp_path.iterdir()):
-        assert time.monotonic() < deadline, (jvms, list(tmp_path.iterdir()))
-        time.sleep(0.1)
+    eventually(
+        lambda: not any(Path(f"/proc/{pid}").exists() for pid in jvms) and not any(tmp_path.iterdir()),
+        "the end of the JVMs and of their files",
+        lambda: (jvms, list(tmp_path.iterdir())),
+    )

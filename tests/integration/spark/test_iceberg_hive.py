@@ -22,6 +22,7 @@ from tests.support.hive_metastore import EmbeddedHiveMetastore
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

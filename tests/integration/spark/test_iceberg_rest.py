@@ -86,6 +86,7 @@ def test_tables_of_a_rest_catalog(settings: dict[str, str], run: Any, topic: Any
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
+@pytest.mark.long
 def test_tables_on_s3(settings: dict[str, str], run: Any, topic: Any, tmp_path: Path, scheme: str) -> None:
     server = EmbeddedS3()
     t = topic("t", schemas=True)

@@ -107,6 +107,7 @@ def _repartition(spark: Any, table: str) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", MODES)
+@pytest.mark.long
 def test_events_add_up_to_the_table_of_spark_at_every_version(warehouse: Path, name: str) -> None:
     folder = warehouse / name
     versions = _versions(folder)
@@ -158,6 +159,7 @@ def test_rollback_replacement_and_expired_snapshots_of_spark_are_gaps(spark: Any
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.long
 def test_events_add_up_to_tables_that_the_sink_upserts(
     spark_props: dict[str, str], run: Any, topic: Any, tmp_path: Path, version: str
 ) -> None:

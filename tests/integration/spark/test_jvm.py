@@ -22,6 +22,7 @@ from connectors.spark.config import SparkConfig, parse_config
 from sluice.embedded.jars import folder_of, jar_set
 
 pytestmark = [
+    pytest.mark.usefixtures("own_spark_of_module"),
     pytest.mark.slow,
     # PySpark leaves the socket of a collect to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
@@ -137,6 +138,7 @@ def jars(spark_props: dict[str, str]) -> str:
     return str(folder_of(jar_set("spark")))
 
 
+@pytest.mark.long
 def test_executors_commit_at_once_through_one_jvm_which_survives_its_starter_and_ends_with_the_worker(
     jars: str, tmp_path: Path
 ) -> None:
@@ -257,6 +259,7 @@ def test_running_task_continues_in_another_jvm(
     running.close()
 
 
+@pytest.mark.long
 def test_jvm_that_ends_during_a_commit_makes_it_retriable(props: dict[str, str], run: Any, topic: Any) -> None:
     source = topic("t", schemas=False)
     source.add(b'{"id":1}', b'{"id":1}')

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import random
 from typing import Any
 
@@ -13,13 +12,15 @@ import pytest
 from connectors.spark.tables.delta import key_search
 from connectors.spark.tables.files.indexed_files import IndexedFiles
 from connectors.spark.tables.files.key_index import Matches
+from tests.support import randomness
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-SEEDS = int(os.environ.get("SLUICE_UPSERT_SEEDS", "1"))
+HISTORIES = randomness.size("SLUICE_HISTORIES", 1)
 """Number of random histories of changes."""
 PLACEHOLDER = "__debezium_unavailable_value"
 KEY = [
@@ -56,9 +57,9 @@ def fill(topic: Any, chosen: random.Random, count: int) -> None:
         topic.add(message(KEY, key), None if chosen.random() < 0.2 else message(ROW, value))
 
 
-@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
+@pytest.mark.parametrize("number", range(HISTORIES))
 def test_the_index_and_spark_find_the_same_rows(
-    props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch, seed: int
+    props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     searches: list[Matches] = []
     find = key_search.KeySearch.find
@@ -70,7 +71,7 @@ def test_the_index_and_spark_find_the_same_rows(
     monkeypatch.setattr(key_search.KeySearch, "find", record)
     t = topic("t", schemas=True)
     cuts = []
-    chosen = random.Random(seed)
+    chosen = randomness.chance(f"keys-{number}")
     for _ in range(3):
         fill(t, chosen, 60)
         cuts.append(len(t.logs[0]))

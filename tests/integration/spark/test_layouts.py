@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from connect.errors import ConfigError, DataError
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from sluice.demo.delta_table import read_delta_table
+from tests.support import randomness
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
@@ -54,7 +54,7 @@ def read_twice(props: dict[str, str], read: Any, table: str) -> dict[int, dict[s
 def test_random_changes_move_rows_between_partitions(props: Any, run: Any, topic: Any, read: Any) -> None:
     t, table = topic("pärt 100%/x", schemas=False), "pärt 100%_x"
     own = {"partition.columns": "region", "compaction.min.files": "2"}
-    chosen = random.Random(7)
+    chosen = randomness.chance("partitions")
     model: dict[int, dict[str, Any]] = {}
     group: dict[Any, int] = {}
     task_run = run({**props, **UPSERT, **own}, [t], raw=True, group=group)

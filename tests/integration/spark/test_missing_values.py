@@ -1,5 +1,5 @@
 """Upserts of changes that lack values: tombstones under soft deletes, and unavailable values; with files, and with MERGE:
-with SLUICE_CHAOS_KILLS all of them, otherwise those that need most of a statement."""
+with ``--all`` all of them, otherwise those that need most of a statement."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ import pytest
 from connect.record import TopicPartition
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.parquet import ParquetTable
+from tests.support.waiting import WAIT_S
 
 PARTITION = TopicPartition("t", 0)
 
@@ -103,7 +104,7 @@ def test_of_two_processes_that_append_one_range_exactly_one_succeeds(tmp_path: P
             assert sorted(answers(racers)) == ["False\n", "True\n"]
             release(racers)
         for racer in racers:
-            racer.communicate(timeout=60)
+            racer.communicate(timeout=WAIT_S)
             assert racer.returncode == 0
     finally:
         for racer in racers:
@@ -114,18 +115,20 @@ def test_of_two_processes_that_append_one_range_exactly_one_succeeds(tmp_path: P
 
 
 # The first commit creates the table; the second one differs from the third only in its number.
-@pytest.mark.parametrize("visit", [1, pytest.param(2, marks=pytest.mark.long), 3])
+@pytest.mark.parametrize("visit", [1, *(pytest.param(visit, marks=pytest.mark.long) for visit in (2, 3))])
 @pytest.mark.parametrize("point", ["linking", "drafted", "entered", "renamed"])
 def test_next_task_repairs_what_a_killed_one_left(tmp_path: Path, point: str, visit: int) -> None:
     path = tmp_path / "t"
     killed = start(_CRASHER, path, "0", crash_at=f"parquet.{point}:{visit}")
-    output, _ = killed.communicate(timeout=60)
+    output, _ = killed.communicate(timeout=WAIT_S)
     assert killed.returncode == -signal.SIGKILL
     committed = [int(line.split()[1]) for line in output.splitlines()]
     check_repair(path, at_least=max(committed, default=0), at_most=2 * visit)
 
 
-@pytest.mark.parametrize("point", ["merged:1", "linking:4", "entered:4", "renamed:6"])
+@pytest.mark.parametrize(
+    "point", ["merged:1", *(pytest.param(point, marks=pytest.mark.long) for point in ("linking:4", "entered:4", "renamed:6"))]
+)
 def test_next_task_repairs_a_killed_compaction(tmp_path: Path, point: str) -> None:
     path = tmp_path / "t"
     table = ParquetTable(str(path), "c", task="0", min_files=3)
@@ -134,7 +137,7 @@ def test_next_task_repairs_a_killed_compaction(tmp_path: Path, point: str) -> No
         table.append(rows, TableCommit("c", first + 1, {PARTITION: (first, first + 2)}, {PARTITION: first + 2}))
     table.compact()
     killed = start(_CRASHER, path, "0", crash_at=f"parquet.{point}")
-    output, _ = killed.communicate(timeout=60)
+    output, _ = killed.communicate(timeout=WAIT_S)
     assert killed.returncode == -signal.SIGKILL
     assert output.splitlines()[-1] == "committed 12"
     files = len(list(path.glob("*.parquet")))
@@ -154,7 +157,7 @@ def check_repair(path: Path, *, at_least: int, at_most: int) -> None:
 def test_full_disk_is_reported_and_leaves_nothing_behind(tmp_path: Path) -> None:
     path = tmp_path / "t"
     writer = start(_FULL_DISK, path, "0")
-    output, _ = writer.communicate(timeout=60)
+    output, _ = writer.communicate(timeout=WAIT_S)
     assert writer.returncode == 0
     assert output.count("cannot write to") == 3
     assert "File too large" in output

@@ -24,6 +24,9 @@ from connectors.spark.tables.parquet import ParquetTable
 from connectors.spark.tables.staging import open_location
 from tests.support.replayed_events import FAST, events, poll_all
 from tests.support.s3 import EmbeddedS3
+from tests.support.waiting import WAIT_S
+
+pytestmark = pytest.mark.long
 
 PARTITION = TopicPartition("t", 0)
 
@@ -89,7 +92,7 @@ def test_killed_writer_is_repaired_by_its_successor(location: str) -> None:
     path = f"{location}/t"
     for point, end in (("drafted:2", 2), ("entered:2", 6), ("renamed:3", 10)):
         killed = start(path, "0", crash_at=f"parquet.{point}")
-        killed.communicate(timeout=60)
+        killed.communicate(timeout=WAIT_S)
         assert killed.returncode == -signal.SIGKILL
         successor = ParquetTable(path, "c")
         successor.delete_drafts()

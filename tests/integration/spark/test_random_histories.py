@@ -6,7 +6,6 @@ engine read the tables.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,17 +24,18 @@ from connectors.spark.tables.iceberg import table as iceberg_table
 from tests.integration.spark.crashes import Crash
 from tests.integration.spark.histories import PARTITIONS, Event, History, Model, Step, make_history, sorted_rows
 from tests.integration.spark.table_access import CATALOG, DeltaAccess, IcebergAccess, TableAccess, catalog_props
+from tests.support import randomness
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-HISTORIES = int(os.environ.get("SLUICE_HISTORIES", "1"))
+HISTORIES = randomness.size("SLUICE_HISTORIES", 1)
 """Number of random histories."""
-FIRST = int(os.environ.get("SLUICE_FIRST_HISTORY", "0"))
-STEPS = int(os.environ.get("SLUICE_HISTORY_STEPS", "5"))
+STEPS = randomness.size("SLUICE_STEPS", 5)
 KINDS = [("upsert", "hard"), ("upsert", "soft"), ("append", "hard"), ("upsert", "ignore")]
 """By number of the history, in turn: write mode and delete mode."""
 
@@ -202,7 +202,7 @@ class World:
 
 
 @pytest.mark.usefixtures("no_maintenance_thread")
-@pytest.mark.parametrize("number", range(FIRST, FIRST + HISTORIES))
+@pytest.mark.parametrize("number", range(HISTORIES))
 def test_random_history_gives_the_rows_of_the_model_with_files_and_with_merge(
     props: Any, run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
@@ -234,7 +234,7 @@ def test_random_history_gives_the_rows_of_the_model_with_files_and_with_merge(
 
 @pytest.mark.usefixtures("no_maintenance_thread")
 @pytest.mark.parametrize("format_version", ["3", "2"])
-@pytest.mark.parametrize("number", range(FIRST, FIRST + HISTORIES))
+@pytest.mark.parametrize("number", range(HISTORIES))
 def test_random_history_gives_the_rows_of_the_model_in_iceberg(
     props: Any, run: Any, topic: Any, number: int, format_version: str
 ) -> None:

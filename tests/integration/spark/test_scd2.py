@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
-import random
 from typing import Any
 
 import pytest
@@ -16,6 +14,7 @@ from connectors.spark.connector import SparkSink
 from connectors.spark.tables import open_table
 from tests.integration.spark.change_events import PLACEHOLDER, change, field, key
 from tests.integration.spark.crashes import Crash
+from tests.support import randomness
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -25,7 +24,7 @@ pytestmark = [
 
 ROW = [field("id", "int64"), field("v", "string"), field("n", "int32")]
 ADDED = [*ROW, field("more", "string")]
-STEPS = int(os.environ.get("SLUICE_SCD2_STEPS", "6"))
+STEPS = randomness.size("SLUICE_STEPS", 6)
 """Commits of random changes."""
 
 
@@ -38,7 +37,7 @@ class Versions:
 
     def __init__(self, topic: Any) -> None:
         self.topic = topic
-        self.chance = random.Random(5)
+        self.chance = randomness.chance("versions")
         self.rows: list[dict[str, Any]] = []
         self.ms = 0
 

@@ -1,6 +1,6 @@
 """The same work on embedded Spark, a standalone cluster, and a Spark Connect server ends in the same tables.
 
-Embedded Spark, with which the other files of this folder do such work, runs here only with SLUICE_CHAOS_KILLS.
+Embedded Spark, with which the other files of this folder do such work, runs here only with ``--all``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tests.integration.spark.engines import Case, check_engines
 from tests.support.spark_cluster import fast_settings
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.slow,
     pytest.mark.timeout(1800),
     # PySpark's collect() leaves the socket it read from to Python's reference counting.
@@ -46,11 +47,11 @@ BY_MERGE = {"spark.conf.spark.databricks.delta.properties.defaults.enableDeletio
 @pytest.fixture(scope="module", params=[pytest.param(LOCAL, marks=pytest.mark.long), CLUSTER, CONNECT])
 def kind(request: pytest.FixtureRequest) -> Iterator[str]:
     """Which Spark; all tests of one run before those of the next, because a process uses one Spark."""
-    if request.param != LOCAL:
-        session.stop()
-    yield request.param
-    if request.param != LOCAL:
-        session.stop()
+    if request.param == LOCAL:
+        yield request.param
+        return
+    with conftest.run_own_spark():
+        yield request.param
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from sluice.embedded.ports import free_ports
 from tests.support.delta_writer import DeltaWriter, Row
 from tests.support.iceberg_writer import IcebergWriter
 from tests.support.parquet_directory import ParquetDirectory
+from tests.support.waiting import WAIT_S, Deadline
 
 NAMES = "orders", "more_orders"
 """Of a Delta table, and of an Iceberg table."""
@@ -85,7 +86,7 @@ def test_copies_of_tables_equal_the_tables_after_snapshot_and_changes(tmp_path: 
             _wait_until_equal(worker, table, tmp_path)
     finally:
         worker.terminate()
-        worker.wait(60)
+        worker.wait(WAIT_S)
 
 
 def _start_worker(home: Path, broker: EmbeddedBroker, prefix: str, delta: Path, iceberg: Path) -> subprocess.Popen[bytes]:
@@ -162,7 +163,7 @@ def test_directory_becomes_a_parquet_table_and_that_another_one_with_the_same_ro
                 _wait_until(worker, partial(_parquet_rows, table), expected, tmp_path)
     finally:
         worker.terminate()
-        worker.wait(60)
+        worker.wait(WAIT_S)
 
 
 def _parquet_rows(table: Path) -> list[Any]:
@@ -191,10 +192,11 @@ def _wait_until_equal(worker: subprocess.Popen[bytes], table: DeltaWriter | Iceb
 
 def _wait_until(worker: subprocess.Popen[bytes], read: Callable[[], list[Any]], expected: list[Any], home: Path) -> None:
     found: list[Any] = []
-    deadline = time.monotonic() + 120
+    log = home / "worker.log"
+    deadline = Deadline(f"{len(expected)} rows", lambda: f"{len(found)} rows\n{log.read_text()[-4000:]}")
     while found != expected:
-        assert worker.poll() is None, (home / "worker.log").read_text()[-4000:]
-        assert time.monotonic() < deadline, f"{len(found)} of {len(expected)} rows; {(home / 'worker.log').read_text()[-4000:]}"
+        assert worker.poll() is None, log.read_text()[-4000:]
+        deadline.check()
         time.sleep(0.2)
         found = read()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import uuid
 from collections import Counter
 from collections.abc import Mapping
@@ -18,16 +17,19 @@ from connect.plugins import Plugins
 from connectors.spark import SparkSource
 from connectors.spark.source.task import SparkSourceTask
 from sluice.embedded.broker import EmbeddedBroker
-from tests.integration.worker.conftest import eventually
 from tests.integration.worker.transactions import RecordingTaskListener, Run, Setting, read_topic
+from tests.support import randomness
 from tests.support.delta_writer import DeltaWriter
 from tests.support.iceberg_writer import IcebergWriter
 from tests.support.parquet_directory import ParquetDirectory, rows_of
 from tests.support.replayed_events import in_json, read_all
+from tests.support.waiting import WAIT_S, eventually
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.executors.task_factory import TaskFactory, TaskRequest
 from worker.model import TaskId
+
+pytestmark = pytest.mark.long
 
 _JSON = {
     f"{role}.converter{key}": value
@@ -111,11 +113,11 @@ def test_failed_tasks_leave_whole_versions_with_each_change_once(
     records = read_all(table.folder, source_format=table_format, source_start="0", key_columns="id", name=setting.name)
     expected = [_without_time(json.loads(in_json(record)[1] or b"null")) for record in records]
     whole = Counter(_versions(expected))
-    chance = random.Random(3)
+    chance = randomness.chance("failures")
     for number in range(5):
         _fail_at(monkeypatch, chance.choice(["source.polled", "source.produced", "offsets.written"]), chance.randint(1, 3))
         run = _start(setting, config, number + 1)
-        assert run.listener.ended.wait(60), "the task did not fail"
+        assert run.listener.ended.wait(WAIT_S), "the task did not fail"
         found = Counter(_versions(list(map(_without_time, _committed(setting)))))
         assert all(found[version] == whole[version] for version in found), (found, whole)
         assert "failed at" in str(run.listener.error)
@@ -160,7 +162,7 @@ def test_failed_tasks_leave_each_row_of_a_directory_once_in_whole_listings(
         "poll.interval.ms": "10",
         "transaction.boundary": "connector",
     }
-    chance = random.Random(4)
+    chance = randomness.chance("ages")
 
     def add_files() -> None:
         for _ in range(4):
@@ -172,7 +174,7 @@ def test_failed_tasks_leave_each_row_of_a_directory_once_in_whole_listings(
         add_files()
         _fail_at(monkeypatch, point, 1 + number // 3)
         run = _start(setting, config, number + 1)
-        assert run.listener.ended.wait(60), "the task did not fail"
+        assert run.listener.ended.wait(WAIT_S), "the task did not fail"
         assert "failed at" in str(run.listener.error)
         # A listing is one transaction: whole files.
         assert len(_committed(setting)) % 7 == 0

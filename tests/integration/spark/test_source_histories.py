@@ -16,6 +16,7 @@ from tests.support.replayed_events import Replayed, as_counter, events, read_all
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from connectors.spark.tables import open_table
 from connectors.spark.tables.source_order.order_state import FOLDER
 from tests.integration.spark.crashes import Crash
 from tests.integration.spark.table_access import CATALOG, DeltaAccess, IcebergAccess, TableAccess, catalog_props
+from tests.support import randomness
 from tests.support.source_order_histories import Event, apply_in_order, make_arrival, make_history
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
@@ -27,8 +26,7 @@ pytestmark = [
     pytest.mark.usefixtures("no_maintenance_thread"),
 ]
 
-HISTORIES = int(os.environ.get("SLUICE_HISTORIES", "1"))
-FIRST = int(os.environ.get("SLUICE_FIRST_HISTORY", "0"))
+HISTORIES = randomness.size("SLUICE_HISTORIES", 1)
 PARTITIONS = 3
 
 
@@ -84,11 +82,11 @@ def figures(task_run: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("lake", ["delta", "iceberg 3"], indirect=True)
-@pytest.mark.parametrize("number", range(FIRST, FIRST + HISTORIES))
+@pytest.mark.parametrize("number", range(HISTORIES))
 def test_any_arrival_gives_the_rows_of_the_history_with_two_tasks_and_crashes(
     lake: Lake, run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    chance = random.Random(number)
+    chance = randomness.chance(f"arrival-{number}")
     events = make_history(chance, 10)
     t = topic("t", schemas=False)
     for partition in range(PARTITIONS):

@@ -6,7 +6,6 @@ import datetime as dt
 import decimal
 import json
 import os
-import random
 import signal
 import threading
 from collections.abc import Mapping
@@ -26,6 +25,7 @@ from connectors.spark.source.query.cursors import cursor_text
 from connectors.spark.source.query.positions import CursorPosition
 from connectors.spark.source.query.range_reader import RangeReader
 from connectors.spark.source.task import SparkSourceTask
+from tests.support import randomness
 from tests.support.delta_writer import DeltaWriter
 from tests.support.parquet_directory import ParquetDirectory
 from tests.support.replayed_events import FAST, as_counter, events, plain, poll_all, read_all
@@ -106,7 +106,7 @@ def test_rows_after_the_cursor_are_read_in_its_order_wherever_the_task_restarts(
     spark: dict[str, str], directory: ParquetDirectory
 ) -> None:
     # Several rows of each cursor, in two files and in no order; staged as sorted files.
-    shuffled = random.Random(1).sample(range(40), 40)
+    shuffled = randomness.chance("files").sample(range(40), 40)
     directory.add("a.parquet", [row(i, i // 5) for i in shuffled[:20]], COLUMNS)
     directory.add("b.parquet", [row(i, i // 5) for i in shuffled[20:]], COLUMNS)
     config = config_of(spark, directory, key_columns="id", batch_max_rows="7")
@@ -205,7 +205,7 @@ def test_rows_without_a_cursor_fail_the_task_or_are_counted(spark: dict[str, str
 
 
 def test_every_row_of_a_random_history_is_delivered_once(spark: dict[str, str], directory: ParquetDirectory) -> None:
-    chance = random.Random(5)
+    chance = randomness.chance("history")
     config = config_of(spark, directory, batch_max_rows="4", key_columns="id")
     offsets, delivered, cursor = MemoryOffsets(), list[SourceRecord](), 0
     for number in range(3):
@@ -296,6 +296,7 @@ def test_one_range_is_one_transaction(spark: dict[str, str], directory: ParquetD
 
 @pytest.mark.slow
 @pytest.mark.long
+@pytest.mark.usefixtures("own_spark")
 def test_query_continues_in_another_jvm(spark: dict[str, str], directory: ParquetDirectory) -> None:
     directory.add("a.parquet", [row(1)], COLUMNS)
     config = {**FAST, **config_of(spark, directory)}
@@ -312,6 +313,7 @@ def test_query_continues_in_another_jvm(spark: dict[str, str], directory: Parque
         assert ids(found) == [2]
 
 
+@pytest.mark.usefixtures("own_spark")  # whose jobs are the test's
 def test_task_that_stops_interrupts_its_query(spark: dict[str, str]) -> None:
     slow = "SELECT count(*) AS n FROM range(1000000000) a, range(1000000000) b WHERE a.id * b.id = 7"
     config = {**FAST, **spark, "source.query": slow, "cursor.column": "n"}
@@ -329,10 +331,10 @@ def test_task_that_stops_interrupts_its_query(spark: dict[str, str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
+@pytest.mark.usefixtures("own_spark")
 def test_queries_run_on_spark_connect(
     spark: dict[str, str], connect_address: str, directory: ParquetDirectory, tmp_path: Path
 ) -> None:
-    session.stop()
     directory.add("a.parquet", [row(i, i // 3) for i in range(20)], COLUMNS)
     own = {key: value for key, value in spark.items() if not key.startswith("spark.")}
     remote = {**own, "spark.remote": connect_address, "source.spool.location": str(tmp_path / "spool")}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,17 +21,18 @@ from connectors.spark.executors.job import RangeJob
 from tests.integration.spark.chain_runs import ChainRun, Failed
 from tests.integration.spark.change_events import ROW, message
 from tests.integration.spark.histories import make_history, sorted_rows
+from tests.support import randomness
 from tests.support.range_readers import GAP
 from tests.support.small_spark import GENERATED
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.timeout(1200),
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-HISTORIES = int(os.environ.get("SLUICE_HISTORIES", "1"))
-FIRST = int(os.environ.get("SLUICE_FIRST_HISTORY", "0"))
+HISTORIES = randomness.size("SLUICE_HISTORIES", 1)
 BAD = b'{"schema":'
 _APACHE = "org.apache.kafka.connect.transforms."
 _UNWRAP = {"type": "io.debezium.transforms.ExtractNewRecordState", "add.fields": "op,source.ts_ms", "add.headers": ""}
@@ -76,7 +75,7 @@ class Case:
 
 
 def _cases(number: int) -> list[Case]:
-    chance = random.Random(number)
+    chance = randomness.chance(f"chain-{number}")
     chosen = chance.sample(_VALUE_STEPS, 3)
     return [
         Case(number, "upsert", [_UNWRAP, *chosen, _FILTER]),
@@ -84,7 +83,7 @@ def _cases(number: int) -> list[Case]:
     ]
 
 
-CASES = [case for number in range(FIRST, FIRST + HISTORIES) for case in _cases(2 * number)]
+CASES = [case for number in range(HISTORIES) for case in _cases(2 * number)]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +92,7 @@ CASES = [case for number in range(FIRST, FIRST + HISTORIES) for case in _cases(2
 )
 def test_sql_and_rows_and_worker_give_the_same_tables(props: dict[str, str], topic: Any, case: Case) -> None:
     source = topic("t", schemas=True)
-    chance = random.Random(case.number)
+    chance = randomness.chance(f"gaps-{case.number}")
     for partition, log in enumerate(make_history(case.number, steps=0, events=60).logs):
         source.logs[partition] = [(event.key(), event.value()) for event in log if event.op != "t"]
         for entry in (GAP, GAP, (None, BAD), (b"{", None)):

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from connect.errors import ConnectError
 from connect.record import ConnectRecord
@@ -23,8 +21,10 @@ from connectors.spark.transforms.errors import NotCompilable
 from tests.conformance.transforms_kind import comparable_record
 from tests.integration.spark.random_chains import RandomChains
 from tests.integration.spark.sql_chains import LEFT, Chain, compile_chain, run_by_row, run_in_spark
+from tests.support import randomness
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -109,10 +109,9 @@ def _shown(record: ConnectRecord | None) -> Any:
     return None if record is None else comparable_record(record_to_json(record))
 
 
-@settings(max_examples=int(os.environ.get("SLUICE_SQL_ROUNDS", "1")), deadline=None, suppress_health_check=list(HealthCheck))
-@given(seed=st.integers(0, 1 << 32))
-def test_sql_gives_the_results_of_the_transformations(spark: Any, seed: int) -> None:
-    random_chains = RandomChains(seed)
+@pytest.mark.parametrize("number", range(randomness.size("SLUICE_ROUNDS", 1)))
+def test_sql_gives_the_results_of_the_transformations(spark: Any, number: int) -> None:
+    random_chains = RandomChains(number)
     chains: list[Chain] = []
     while len(chains) < 40:
         config, records = random_chains.case()

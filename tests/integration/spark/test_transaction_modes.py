@@ -29,6 +29,7 @@ from tests.support.iceberg_rest import TOKEN, rest_catalog
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -91,6 +91,7 @@ def test_a_round_names_versions_with_whole_transactions(settings: dict[str, str]
 
 
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+@pytest.mark.long
 def test_tables_are_brought_to_one_point_after_a_crash(
     settings: dict[str, str], run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, table_format: str
 ) -> None:
@@ -123,6 +124,7 @@ def test_tables_are_brought_to_one_point_after_a_crash(
     assert found[-1] == list(source.history)[-1]
 
 
+@pytest.mark.long
 def test_tables_of_a_rest_catalog_appear_at_once(
     rest_settings: dict[str, str], run: Any, topic: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +176,7 @@ def snapshots(settings: dict[str, str]) -> list[Any]:
     return found
 
 
+@pytest.mark.long
 def test_a_rest_catalog_without_common_commits_is_written_table_by_table(
     rest_settings: dict[str, str], run: Any, topic: Any, tmp_path: Path
 ) -> None:

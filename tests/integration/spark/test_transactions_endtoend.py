@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,69 +14,62 @@ import pytest
 
 from connect.errors import ConnectError, NotFoundError
 from sluice.demo.delta_table import DeltaTableReader
+from sluice.embedded import jars
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.chaos.pipeline import SOURCE, Pipeline
+from tests.cluster.worker_process import WorkerProcess
+from tests.support import randomness
+from tests.support.background import BackgroundWriter
+from tests.support.postgres_options import postgres_source
+from tests.support.small_spark import delta_sink
+from tests.support.standalone_worker import create_worker
+from tests.support.waiting import WAIT_S
 
-SINK = "bank-lake"
+pytestmark = pytest.mark.long
+
+SOURCE, SINK = "bank", "bank-lake"
 TABLES = ("accounts", "savings")
 ROWS, BALANCE = 50, 1_000
 TOTAL = len(TABLES) * ROWS * BALANCE
 
 
-class Bank(Pipeline):
-    """The source with transaction metadata, and one sink for both tables."""
-
-    def _connectors(self) -> list[dict[str, str]]:
-        source = {
-            **self._source(),
-            "table.include.list": ",".join(f"public.{table}" for table in TABLES),
-            "provide.transaction.metadata": "true",
-            "topic.creation.default.partitions": "3",
-            "topic.creation.default.replication.factor": "1",
-            "topic.creation.groups": "ends",
-            "topic.creation.ends.include": f"{self.prefix}[.]transaction",
-            "topic.creation.ends.partitions": "1",
-        }
-        sink = {
-            **self._sink(SINK, "accounts", "upsert"),
-            "topics": ",".join([f"{self.prefix}.transaction", *(f"{self.prefix}.public.{table}" for table in TABLES)]),
-            "commit.scope": "transaction",
-            "commit.interval.ms": "200",
-        }
-        return [source, sink]
-
-    def is_streaming(self) -> bool:
-        """Whether the source has read its snapshot."""
-        with contextlib.suppress(ConnectError):
-            return any((task.get("details") or {}).get("phase") == "streaming" for task in self.client.progress(SOURCE))
-        return False
+def create_bank(home: Path, broker: EmbeddedBroker, server: EmbeddedPostgres, database: str) -> WorkerProcess:
+    """Creates a worker of the source with transaction metadata, and of one sink for both tables."""
+    tables = [f"public.{table}" for table in TABLES]
+    source = {
+        **postgres_source(server, database, table_include_list=",".join(tables)),
+        "provide.transaction.metadata": "true",
+        "topic.creation.default.partitions": "3",
+        "topic.creation.default.replication.factor": "1",
+        "topic.creation.groups": "ends",
+        "topic.creation.ends.include": f"{database}[.]transaction",
+        "topic.creation.ends.partitions": "1",
+    }
+    topics = ",".join(f"{database}.{name}" for name in ("transaction", *tables))
+    options = {"commit.scope": "transaction", "commit.interval.ms": "200"}
+    spark = {"spark.master": "local[2]", "spark.conf.spark.driver.memory": "1g"}
+    jars.ensure_jars("spark")
+    return create_worker(home, broker, {SOURCE: source, SINK: delta_sink(home / "lake", topics, **options, **spark)})
 
 
-class Transfers:
+def is_streaming(worker: WorkerProcess) -> bool:
+    """Whether the source has read its snapshot."""
+    with contextlib.suppress(ConnectError):
+        return any((task.get("details") or {}).get("phase") == "streaming" for task in worker.client.progress(SOURCE))
+    return False
+
+
+def transfer(dsn: str, stop: threading.Event) -> None:
     """Moves money between random rows of both tables, several per transaction, until it is stopped."""
-
-    def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="transfers", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive()
-
-    def _run(self) -> None:
-        chance = random.Random(1)
-        with psycopg.connect(self._dsn, autocommit=True) as connection:
-            while not self._stop.wait(0.02):
-                with connection.transaction():
-                    for _ in range(chance.randint(1, 4)):
-                        amount = chance.randint(1, 100)
-                        for sign in (-1, 1):
-                            table, row = chance.choice(TABLES), chance.randrange(ROWS)
-                            connection.execute(f"UPDATE {table} SET balance = balance + {sign * amount} WHERE id = {row}")
+    chance = randomness.chance("transfers")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        while not stop.wait(0.02):
+            with connection.transaction():
+                for _ in range(chance.randint(1, 4)):
+                    amount = chance.randint(1, 100)
+                    for sign in (-1, 1):
+                        table, row = chance.choice(TABLES), chance.randrange(ROWS)
+                        connection.execute(f"UPDATE {table} SET balance = balance + {sign * amount} WHERE id = {row}")
 
 
 def read_rounds(lake: Path) -> list[dict[str, Any]]:
@@ -102,26 +95,26 @@ def test_money_in_two_tables_is_constant_at_every_round(
         for table in TABLES:
             connection.execute(f"CREATE TABLE {table}(id bigint PRIMARY KEY, balance bigint NOT NULL)")
             connection.execute(f"INSERT INTO {table} SELECT i, {BALANCE} FROM generate_series(0, {ROWS - 1}) i")
-    pipeline = Bank(tmp_path, broker, postgres, database)
-    pipeline.start()
-    # Changes begin when the snapshot is over, so that every round has whole tables.
-    pipeline.wait_for(pipeline.is_streaming, 240, "the snapshot")
-    transfers = Transfers(postgres.dsn(database))
+    worker, lake = create_bank(tmp_path, broker, postgres, database), tmp_path / "lake"
+    worker.start()
     try:
-        pipeline.wait_for(lambda: len(read_rounds(pipeline.lake)) >= 8, 240, "rounds")
+        # Changes begin when the snapshot is over, so that every round has whole tables.
+        worker.wait_for(partial(is_streaming, worker), 240, "the snapshot")
+        with BackgroundWriter("transfers", partial(transfer, postgres.dsn(database))):
+            worker.wait_for(lambda: len(read_rounds(lake)) >= 8, 240, "rounds")
+        with postgres.connect(database) as connection:
+            expected = {t: dict(connection.execute(f"SELECT id, balance FROM {t}").fetchall()) for t in TABLES}
+
+        def is_complete() -> bool:
+            versions = dict(read_rounds(lake)[-1]["tables"])
+            rows = {t: DeltaTableReader(lake / t, versions[t]).read().to_pylist() for t in TABLES}
+            return {t: {row["id"]: row["balance"] for row in listed} for t, listed in rows.items()} == expected
+
+        worker.wait_for(is_complete, WAIT_S, "the last transaction")
+        worker.stop()
     finally:
-        transfers.stop()
-    with postgres.connect(database) as connection:
-        expected = {t: dict(connection.execute(f"SELECT id, balance FROM {t}").fetchall()) for t in TABLES}
-
-    def is_complete() -> bool:
-        versions = dict(read_rounds(pipeline.lake)[-1]["tables"])
-        rows = {t: DeltaTableReader(pipeline.lake / t, versions[t]).read().to_pylist() for t in TABLES}
-        return {t: {row["id"]: row["balance"] for row in listed} for t, listed in rows.items()} == expected
-
-    pipeline.wait_for(is_complete, 120, "the last transaction")
-    assert pipeline.stop() == 0
-    rounds = read_rounds(pipeline.lake)
-    assert {total_at(pipeline.lake, row) for row in rounds} == {TOTAL}
+        worker.end()
+    rounds = read_rounds(lake)
+    assert {total_at(lake, row) for row in rounds} == {TOTAL}
     assert [row["lsn"] for row in rounds] == sorted({row["lsn"] for row in rounds})
     assert sum(row["transactions"] for row in rounds) > len(rounds)

@@ -6,8 +6,6 @@ import base64
 import datetime as dt
 import decimal
 import json
-import os
-import random
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 
 from connect.errors import ConnectError, DataError
 from tests.integration.spark.change_events import ADDED, PLACEHOLDER, ROW, change, decimal_bytes, field, key
+from tests.support import randomness
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -22,7 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-SEEDS = int(os.environ.get("SLUICE_UPSERT_SEEDS", "1"))
+HISTORIES = randomness.size("SLUICE_HISTORIES", 1)
 """Number of random histories of changes."""
 UTC = dt.UTC
 
@@ -34,9 +33,9 @@ def by_id(rows: Iterable[dict[str, Any]]) -> dict[int, dict[str, Any]]:
 class Shop:
     """A changing table: its rows, and the topic with its changes."""
 
-    def __init__(self, topic: Any, seed: int) -> None:
+    def __init__(self, topic: Any, number: int) -> None:
         self.topic = topic
-        self.random = random.Random(seed)
+        self.random = randomness.chance(f"shop-{number}")
         self.rows: dict[int, dict[str, Any]] = {}
         self.fields = list(ROW)
 
@@ -113,11 +112,11 @@ class Shop:
             row["level"] = None
 
 
-@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
+@pytest.mark.parametrize("number", range(HISTORIES))
 def test_random_changes_give_the_rows_of_the_model_with_raw_batches_and_records(
-    props: Any, run: Any, topic: Any, read: Any, columns_of: Any, seed: int
+    props: Any, run: Any, topic: Any, read: Any, columns_of: Any, number: int
 ) -> None:
-    shop = Shop(topic("t", schemas=True), seed)
+    shop = Shop(topic("t", schemas=True), number)
     cuts = []
     for part in range(3):
         for _ in range(60):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import decimal
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from connectors.spark.config import parse_config
 from connectors.spark.tables import open_table
 from tests.integration.spark.change_events import PLACEHOLDER, change, field, key
 from tests.integration.spark.table_access import CATALOG, FORMATS, TableAccess, catalog_props, configure_catalog
+from tests.support import randomness
 from tests.support.replayed_events import plain, read_all
 from tests.support.small_spark import GENERATED
 
@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 D = decimal.Decimal
-ROUNDS = int(os.environ.get("SLUICE_VARIANT_DOCUMENTS", "150"))
+EXAMPLES = randomness.size("SLUICE_EXAMPLES", 150)
 ROW = [field("id", "int64"), field("doc", "string", semantic="io.debezium.data.Json"), field("note", "string")]
 
 DOCUMENTS = [
@@ -148,7 +148,7 @@ def generated(count: int) -> list[str]:
 
 
 def test_spark_reads_documents_of_any_shape_exactly(target: Target, run: Any, topic: Any, spark: Any) -> None:
-    documents = [*DOCUMENTS, *generated(ROUNDS)]
+    documents = [*DOCUMENTS, *generated(EXAMPLES)]
     t = topic("t", schemas=False)
     for number, text in enumerate(documents):
         t.add(None, f'{{"id":{number},"payload":{text}}}'.encode())

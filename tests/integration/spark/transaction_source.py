@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -11,9 +10,9 @@ from typing import Any
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from sluice.demo.delta_table import DeltaTableReader
+from tests.support.waiting import Deadline
 
 TABLES = ("accounts", "savings")
-_TIMEOUT_S = 120.0
 
 Rows = dict[str, dict[int, int]]
 """By table: the value of each row."""
@@ -143,8 +142,8 @@ def read_points(settings: Mapping[str, str]) -> list[tuple[dict[str, Any], Rows]
 
 def commit(task_run: Any) -> None:
     """Commits all transactions. A round may have to be repeated on a slow machine: tables are created one after the other."""
-    deadline = time.monotonic() + _TIMEOUT_S
+    deadline = Deadline("the last transaction", task_run.task.progress)
     task_run.commit()
     while task_run.task.progress()["transactions"]["waiting"]:
-        assert time.monotonic() < deadline
+        deadline.check()
         task_run.commit()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from connect.record import SourceRecord
 from connect.testing import MemoryOffsets, SourceHarness
 from connectors.sqlite import SqliteSourceTask
 from tests.support.replayed_events import plain
+from tests.support.waiting import WAIT_S, Deadline, eventually
 
 Event = tuple[str, Any, Any]
 
@@ -30,7 +30,7 @@ class SqliteCase:
         self.harness: SourceHarness | None = None
 
     def connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, isolation_level=None, timeout=20)
+        connection = sqlite3.connect(self.path, isolation_level=None, timeout=WAIT_S)
         connection.execute("PRAGMA synchronous=OFF")
         return connection
 
@@ -41,9 +41,7 @@ class SqliteCase:
     def wait_for_clock(self) -> None:
         """Returns when later changes have another time than those so far."""
         is_over = "SELECT julianday('now') > max(at) FROM _sluice_changes"
-        deadline = time.monotonic() + 20
-        while self.writer.execute(is_over).fetchone() != (1,):
-            assert time.monotonic() < deadline
+        eventually(lambda: self.writer.execute(is_over).fetchone() == (1,), "a later time")
 
     def start(self, **config: str) -> SourceHarness:
         """Starts a task, with the stored offsets."""
@@ -65,17 +63,17 @@ class SqliteCase:
         self.stop()
         return self.start(**config)
 
-    def poll_until(self, is_done: Callable[[list[SourceRecord]], bool], timeout_s: float = 20) -> list[SourceRecord]:
+    def poll_until(self, is_done: Callable[[list[SourceRecord]], bool]) -> list[SourceRecord]:
         """Polls until the records are enough. Raises what the task raises."""
         assert self.harness is not None
         found: list[SourceRecord] = []
-        deadline = time.monotonic() + timeout_s
+        deadline = Deadline("records", lambda: [shown(record) for record in found])
         while not is_done(found):
-            assert time.monotonic() < deadline, [shown(record) for record in found]
+            deadline.check()
             found += self.harness.poll()
         return found
 
-    def read_all(self, timeout_s: float = 20) -> list[SourceRecord]:
+    def read_all(self) -> list[SourceRecord]:
         """Polls until everything that is committed now is emitted."""
         assert self.harness is not None
         harness = self.harness
@@ -90,7 +88,7 @@ class SqliteCase:
             silent = 0 if is_behind else silent + 1
             return silent > 3
 
-        return self.poll_until(is_done, timeout_s)
+        return self.poll_until(is_done)
 
     def events(self) -> list[Event]:
         return events(self.read_all())

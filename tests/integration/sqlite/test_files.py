@@ -17,6 +17,7 @@ from connectors.sqlite import SqliteSource, SqliteSourceTask
 from connectors.sqlite.__main__ import EXIT_FAILED, EXIT_USAGE, main
 from connectors.sqlite.errors import DatabaseReplacedError
 from tests.integration.sqlite.conftest import SqliteCase, events
+from tests.support.waiting import WAIT_S
 
 ITEMS = "CREATE TABLE items(id INTEGER PRIMARY KEY, name TEXT)"
 
@@ -234,9 +235,9 @@ def test_stop_ends_a_running_statement(case: SqliteCase) -> None:
 
     thread = threading.Thread(target=poll, daemon=True)
     thread.start()
-    assert is_open.wait(20)
+    assert is_open.wait(WAIT_S)
     task.stop()
-    thread.join(20)
+    thread.join(WAIT_S)
     assert not thread.is_alive()
     case.stop()
     # What follows the interruption is done all the same.

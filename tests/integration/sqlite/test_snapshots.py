@@ -71,7 +71,6 @@ def test_snapshot_in_many_transactions_lets_others_write(case: SqliteCase, journ
     case.start(snapshot_transaction_max_ms="1")
     found: list[SourceRecord] = []
     writer = case.connect()
-    writer.execute("PRAGMA busy_timeout=20000")
     for n in range(1, 30):
         writer.execute("UPDATE items SET n = ? WHERE id % 1000 = 7", [n])
         assert case.harness is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,7 +11,12 @@ import psycopg
 
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.cluster.worker_process import SLUICE_STANDALONE, WorkerProcess
+from tests.cluster.worker_process import WorkerProcess
+from tests.support.background import BackgroundWriter
+from tests.support.postgres_options import postgres_source
+from tests.support.randomness import chance
+from tests.support.standalone_worker import create_worker
+from tests.support.waiting import WAIT_S
 
 TABLE = """
 CREATE TABLE items (
@@ -51,15 +55,13 @@ class Pipeline:
         """Creates the source, and waits for all connectors."""
         self.put("source", source)
         for name in self.worker.client.connectors():
-            self.worker.client.wait_for(name, timeout_s=120)
+            self.worker.client.wait_for(name, timeout_s=WAIT_S)
 
-    @contextlib.contextmanager
-    def writes(self, first: int) -> Iterator[None]:
+    def writes(self, first: int) -> BackgroundWriter:
         """Changes rows from the key ``first`` on, and one row again and again."""
-        stop = threading.Event()
 
-        def write() -> None:
-            rng = random.Random(1)
+        def write(stop: threading.Event) -> None:
+            rng = chance("writes")
             with psycopg.connect(self.database, autocommit=True) as connection:
                 number = 0
                 while not stop.wait(0.05):
@@ -72,13 +74,7 @@ class Pipeline:
                     if number % 5 == 0:
                         connection.execute("INSERT INTO items (id, name) VALUES (%s, 'new')", (self.rows + number,))
 
-        thread = threading.Thread(target=write, name="writes")
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
+        return BackgroundWriter("writes", write)
 
 
 @contextlib.contextmanager
@@ -88,15 +84,7 @@ def run_pipeline(
     """``more`` are keys of the worker."""
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(TABLE.format(rows=rows))
-    settings = {
-        "bootstrap.servers": broker.bootstrap,
-        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "offset.storage.file.filename": str(home / "offsets"),
-        "offset.flush.interval.ms": "200",
-        **(more or {}),
-    }
-    worker = WorkerProcess(SLUICE_STANDALONE, home, "worker", settings)
+    worker = create_worker(home, broker, properties=more)
     worker.start()
     try:
         worker.wait_until_up()
@@ -108,20 +96,10 @@ def run_pipeline(
 
 
 def source_config(server: EmbeddedPostgres, database: str, prefix: str) -> dict[str, str]:
-    config = {
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "topic.prefix": prefix,
-        "database.hostname": server.host,
-        "database.port": str(server.port),
-        "database.user": server.user,
-        "database.password": server.password,
-        "database.dbname": database,
-        "slot.name": prefix,
-        "slot.drop.on.stop": "true",
-        "publication.autocreate.mode": "filtered",
-        "table.include.list": "public\\.items",
-        "heartbeat.interval.ms": "200",
-    }
+    config = postgres_source(
+        server, database, topic_prefix=prefix, slot_name=prefix, slot_drop_on_stop="true", table_include_list="public\\.items",
+        publication_autocreate_mode="filtered", heartbeat_interval_ms="200",
+    )  # fmt: skip
     return {key: value for key, value in config.items() if value}
 
 

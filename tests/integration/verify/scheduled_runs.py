@@ -9,10 +9,9 @@ from typing import Any
 import psutil
 
 from connect.errors import NotFoundError
-from rest.polling import wait_until
 from tests.cluster.worker_process import WorkerProcess
+from tests.support.waiting import WAIT_S, eventually
 
-WAIT_S = 120.0
 _SAMPLE = re.compile(r'(sluice_verification_\w+){connector="([^"]+)".*} (\S+)')
 
 
@@ -36,7 +35,7 @@ def wait_for_run(worker: WorkerProcess) -> psutil.Process:
         found.extend(verification_processes(worker))
         return bool(found)
 
-    assert wait_until(is_in_progress, WAIT_S), "the next run begins"
+    eventually(is_in_progress, "the next run")
     return found[0]
 
 
@@ -66,22 +65,22 @@ def wait_for(worker: WorkerProcess, after_ms: int, name: str = "sink", **members
         seen.append(shown(worker, name))
         return last_ms(worker, name) > after_ms and all(seen[-1].get(name) == value for name, value in members.items())
 
-    assert wait_until(is_there, WAIT_S), (seen[-1], worker.log_tail())
+    eventually(is_there, "the run", lambda: (seen[-1], worker.log_tail()))
     return seen[-1]
 
 
 def wait_for_failure(worker: WorkerProcess, text: str) -> dict[str, Any]:
     """Waits until the last run of the connector ``sink`` has failed with a text."""
-    assert wait_until(lambda: text in str((shown(worker).get("schedule") or {}).get("error")), WAIT_S), (
-        shown(worker),
-        worker.log_tail(),
-    )
+    eventually(
+        lambda: text in str((shown(worker).get("schedule") or {}).get("error")),
+        f"the failure {text}", lambda: (shown(worker), worker.log_tail()),
+    )  # fmt: skip
     return shown(worker)
 
 
 def verification_metrics(worker: WorkerProcess) -> dict[tuple[str, str], float]:
     """Returns the samples of verifications by metric, without its common prefix, and connector."""
-    with urllib.request.urlopen(f"{worker.url}/metrics", timeout=60) as answer:
+    with urllib.request.urlopen(f"{worker.url}/metrics", timeout=WAIT_S) as answer:
         found = _SAMPLE.findall(answer.read().decode())
     return {(name.removeprefix("sluice_verification_"), connector): float(value) for name, connector, value in found}
 

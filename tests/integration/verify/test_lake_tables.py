@@ -23,7 +23,7 @@ from sluice.embedded.jars import ensure_jars, folder_of, jar_set
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.spark.table_access import CATALOG, catalog_props
 from tests.integration.verify.pipeline import Pipeline, run_pipeline, source_config
-from tests.support.small_spark import CODE_CACHE, INTERPRETED
+from tests.support.small_spark import CODE_CACHE, INTERPRETED, delta_sink
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -162,11 +162,10 @@ def running(_broker: EmbeddedBroker, _postgres: EmbeddedPostgres, tmp_path_facto
 
 
 def sink_config(location: Path, config: dict[str, str]) -> dict[str, str]:
-    topics = {"topics": "verify_lakes.public.items"}
+    topics = "verify_lakes.public.items"
     if config is _CATALOG_SINK:
-        return {**topics, **config, "iceberg.catalog.warehouse": str(location)}
-    common = {"connector.class": "SparkSink", "table.location": str(location), "table.name.format": "${table}"}
-    return {**topics, **common, "table.format": "delta", "freshness.ms": "200", **INTERPRETED, **config}
+        return {"topics": topics, **config, "iceberg.catalog.warehouse": str(location)}
+    return delta_sink(location, topics, **INTERPRETED, **config)
 
 
 @pytest.fixture

@@ -8,13 +8,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from rest.polling import wait_until
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.cluster.cluster import Cluster
 from tests.integration.verify.pipeline import TABLE, jdbc_sink_config, run_pipeline, source_config
 from tests.integration.verify.scheduled_runs import (
-    WAIT_S,
     has_ended,
     last_ms,
     shown,
@@ -22,6 +20,8 @@ from tests.integration.verify.scheduled_runs import (
     wait_for,
     wait_for_run,
 )
+from tests.support.small_spark import delta_sink
+from tests.support.waiting import WAIT_S, eventually
 
 ROWS = 50
 
@@ -61,20 +61,20 @@ def test_other_worker_continues_the_schedule_when_the_owner_is_killed(
 
             running = wait_for_run(owner)
             owner.kill()
-            assert wait_until(lambda: has_ended(running), WAIT_S)
+            eventually(lambda: has_ended(running), "the end of the run")
             # Not before: the last result of the owner may arrive after its end.
-            assert wait_until(lambda: other.client.status("sink")["connector"]["worker_id"] == other.worker_id, WAIT_S)
+            eventually(lambda: other.client.status("sink")["connector"]["worker_id"] == other.worker_id, "another owner")
             wait_for(other, last_ms(other), equal=False, differences=1)
 
             other.client.patch_config("sink", {"verify.source": "absent"})
-            assert wait_until(lambda: "absent" in str(shown(other).get("schedule")), WAIT_S), other.log_tail()
+            eventually(lambda: "absent" in str(shown(other).get("schedule")), "an error", other.log_tail)
             assert shown(other)["differences"] == 1, "the last result stays"
 
             other.client.patch_config("sink", {"verify.source": "source"})
             wait_for(other, last_ms(other), differences=1)
             wait_for_run(other)
             other.client.pause("sink")
-            assert wait_until(lambda: not verification_processes(other), WAIT_S), "a pause ends the run"
+            eventually(lambda: not verification_processes(other), "the end of the run that was paused")
             paused_ms = last_ms(other)
             other.client.resume("sink")
             wait_for(other, paused_ms)
@@ -97,15 +97,7 @@ def test_standalone_worker_verifies_a_lake_table_and_remembers_it_after_a_restar
     unique_name: Callable[[str], str],
 ) -> None:
     prefix = unique_name("verify")
-    sink = {
-        "connector.class": "SparkSink",
-        "topics": f"{prefix}.public.items",
-        "table.format": "delta",
-        "table.location": str(tmp_path / "lake"),
-        "table.name.format": "${table}",
-        "write.mode": "upsert",
-        "freshness.ms": "200",
-    }
+    sink = delta_sink(tmp_path / "lake", f"{prefix}.public.items")
     with run_pipeline(broker, postgres.dsn(database), tmp_path, ROWS) as pipeline:
         worker = pipeline.worker
         pipeline.put("sink", sink)
@@ -115,7 +107,7 @@ def test_standalone_worker_verifies_a_lake_table_and_remembers_it_after_a_restar
         assert found["rows"] == ROWS
         # The next run is due in a day, also for the worker that starts again.
         pipeline.put("sink", {**sink, "verify.interval.ms": "86400000"})
-        assert wait_until(lambda: not verification_processes(worker), WAIT_S), "the change ends a run in progress"
+        eventually(lambda: not verification_processes(worker), "the end of the run that was in progress")
         stored = wait_for(worker, 0, equal=True)
         worker.client.delete("source")
         worker.stop()

@@ -13,13 +13,11 @@ import pytest
 from psycopg import sql
 
 from connect.errors import ConnectError
-from rest.polling import wait_until
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.cluster.worker_process import WorkerProcess
 from tests.integration.verify.pipeline import jdbc_sink_config, run_pipeline, source_config
 from tests.integration.verify.scheduled_runs import (
-    WAIT_S,
     has_ended,
     last_ms,
     problems,
@@ -29,6 +27,7 @@ from tests.integration.verify.scheduled_runs import (
     wait_for,
     wait_for_failure,
 )
+from tests.support.waiting import eventually
 
 ROWS = 20
 INTERVAL = "5000"
@@ -83,7 +82,7 @@ def test_failure_is_shown_beside_the_last_result_until_the_database_is_back(
 
         origin.start()
         found = wait_for(worker, last_ms(worker), equal=True)
-        assert wait_until(lambda: shown(worker)["schedule"]["error"] is None, WAIT_S), shown(worker)
+        eventually(lambda: shown(worker)["schedule"]["error"] is None, "a run without an error", lambda: shown(worker))
         assert verification_metrics(worker)["last_run_failed", "sink"] == 0
         assert "verification-failed" not in problems(worker)
 
@@ -92,12 +91,12 @@ def test_failure_is_shown_beside_the_last_result_until_the_database_is_back(
             connection.execute(role.format(sql.Identifier(origin.user), sql.Literal("another")))
             wait_for_failure(worker, f"rejected the password of user {origin.user}")
             connection.execute(role.format(sql.Identifier(origin.user), password))
-            assert wait_until(lambda: shown(worker)["schedule"]["error"] is None, WAIT_S), shown(worker)
+            eventually(lambda: shown(worker)["schedule"]["error"] is None, "a run without an error", lambda: shown(worker))
 
             connection.execute("ALTER TABLE items RENAME TO others")
             wait_for_failure(worker, "source captures no table that its database has: check its table.include.list")
             connection.execute("ALTER TABLE others RENAME TO items")
-            assert wait_until(lambda: shown(worker)["schedule"]["error"] is None, WAIT_S), shown(worker)
+            eventually(lambda: shown(worker)["schedule"]["error"] is None, "a run without an error", lambda: shown(worker))
 
         with postgres.connect(database) as connection:
             connection.execute("ALTER TABLE items RENAME TO others")
@@ -126,7 +125,7 @@ class Blocked:
                 (count,) = watching.execute(waits).fetchone() or (0,)
                 return bool(count and verification_processes(self.worker))
 
-            assert wait_until(is_waiting, WAIT_S), self.worker.log_tail()
+            eventually(is_waiting, "a run that waits", self.worker.log_tail)
             (process,) = verification_processes(self.worker)
             yield process
 
@@ -136,8 +135,8 @@ class Blocked:
         return set(json.loads(file.read_text())) if file.exists() else set()
 
 
-def ends(process: psutil.Process) -> bool:
-    return wait_until(lambda: has_ended(process), WAIT_S)
+def await_end(process: psutil.Process) -> None:
+    eventually(lambda: has_ended(process), "the end of the run")
 
 
 def active(worker: WorkerProcess) -> set[str]:
@@ -165,14 +164,14 @@ def test_change_of_the_connector_ends_the_run_and_what_is_shown_of_it(
             with blocked.run() as process:
                 assert active(worker) == {"sink"}
                 client.patch_config("sink", {"verify.interval.ms": None})
-                assert ends(process)
+                await_end(process)
                 assert (active(worker), shown(worker)["schedule"]) == (set(), None)
             client.patch_config("sink", {"verify.interval.ms": INTERVAL})
 
             with blocked.run() as process:
                 client.stop("sink")
-                assert ends(process)
-                assert wait_until(lambda: not active(worker), WAIT_S)
+                await_end(process)
+                eventually(lambda: not active(worker), "the end of the metrics")
                 schedule = shown(worker)["schedule"]
                 assert (schedule["paused"], schedule["next_ms"]) == (True, None)
             client.resume("sink")
@@ -181,7 +180,7 @@ def test_change_of_the_connector_ends_the_run_and_what_is_shown_of_it(
             with blocked.run() as process:
                 client.delete("sink")  # under another name
                 client.put_config("renamed", config)
-                assert ends(process)
+                await_end(process)
                 assert shown(worker) == {}
                 assert active(worker) == {"renamed"}
                 assert ("equal", "sink") not in verification_metrics(worker)
@@ -190,7 +189,7 @@ def test_change_of_the_connector_ends_the_run_and_what_is_shown_of_it(
 
             with blocked.run() as process:
                 worker.kill()
-                assert ends(process), "the process ends with its worker"
+                await_end(process)  # with its worker
             before_ms = json.loads((tmp_path / "offsets.verifications").read_text())["renamed"]["attempt"]["ended_ms"]
             worker.start()
             worker.wait_until_up()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,10 +18,12 @@ from sluice.cli.errors import run
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.verify.pipeline import Pipeline, jdbc_sink_config, run_pipeline, source_config
-from tests.support.small_spark import INTERPRETED
+from tests.support import randomness
+from tests.support.small_spark import INTERPRETED, delta_sink
+from tests.support.waiting import Deadline
 
-PLANTED = int(os.environ.get("SLUICE_VERIFY_PLANTED", "1000"))
-ROWS = 3 * PLANTED
+ROWS = randomness.size("SLUICE_ROWS", 3000)
+PLANTED = ROWS // 3
 
 # By column: a change of one kind of value.
 _CHANGES = {
@@ -126,16 +126,7 @@ def test_compares_lake_tables_under_writes(
 ) -> None:
     prefix = unique_name("verify")
     lake = tmp_path / "lake"
-    sink = {
-        "connector.class": "SparkSink",
-        "topics": f"{prefix}.public.items",
-        "table.format": table_format,
-        "table.location": str(lake),
-        "table.name.format": "${table}",
-        "write.mode": "upsert",
-        "freshness.ms": "200",
-        **INTERPRETED,
-    }
+    sink = delta_sink(lake, f"{prefix}.public.items", **{"table.format": table_format, **INTERPRETED})
     with run_pipeline(broker, postgres.dsn(database), tmp_path, 300) as pipeline:
         pipeline.put("sink", sink)
         pipeline.start(source_config(postgres, database, prefix))
@@ -153,11 +144,11 @@ def test_compares_lake_tables_under_writes(
 
 def _delete_rows(table: Path, condition: str) -> None:
     """Deletes rows as another writer. Like any writer, it starts over if the sink has committed meanwhile."""
-    deadline = time.monotonic() + 60
+    deadline = Deadline("the sink to commit nothing")
     while True:
         try:
             DeltaTable(table).delete(condition)
         except CommitFailedError:
-            assert time.monotonic() < deadline, "the sink commits all the time"
+            deadline.check()
         else:
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from sluice.embedded.broker import EmbeddedBroker
+from tests.support.waiting import WAIT_S, Deadline, eventually
 from worker.config.worker_config import WorkerConfig
 from worker.model import State, TaskId
 from worker.standalone.connector import StandaloneConnector
@@ -23,14 +23,6 @@ STRING = "org.apache.kafka.connect.storage.StringConverter"
 FAKES = "tests.integration.worker.fakes"
 
 Settings = Mapping[str, str]
-
-
-def eventually(claim: Callable[[], bool], what: str, timeout_s: float = 30.0, explain: Callable[[], str] = lambda: "") -> None:
-    """Waits until the claim holds. On a timeout it fails with ``what`` and the result of ``explain``."""
-    deadline = time.monotonic() + timeout_s
-    while not claim():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}\n{explain()}"
-        time.sleep(0.02)
 
 
 class Worker:
@@ -50,26 +42,24 @@ class Worker:
     def trace(self, name: str, task: int = 0) -> str:
         return self.herder.task_status(TaskId(name, task)).trace or ""
 
-    def wait_for(self, name: str, state: State, task: int = 0, timeout_s: float = 30.0) -> None:
+    def wait_for(self, name: str, state: State, task: int = 0) -> None:
         eventually(
-            lambda: self.state(name, task) is state,
-            f"{name}-{task} {state.value}, but it is {self.herder.connector_status(name)}",
-            timeout_s,
+            lambda: self.state(name, task) is state, f"{name}-{task} {state.value}", lambda: self.herder.connector_status(name)
         )
 
-    def values(self, topic: str, count: int, timeout_s: float = 30.0) -> list[str | None]:
-        """Returns the first values of a topic with one partition; fewer if no more arrive in time and the end was read."""
-        return [None if v is None else v.decode() for _, v in self.records(topic, count, timeout_s)]
+    def values(self, topic: str, count: int | None = None) -> list[str | None]:
+        """Waits for the first values of a topic with one partition; without a count, returns those up to its present end."""
+        return [None if v is None else v.decode() for _, v in self.records(topic, count)]
 
-    def records(self, topic: str, count: int, timeout_s: float = 30.0) -> list[tuple[bytes | None, bytes | None]]:
+    def records(self, topic: str, count: int | None = None) -> list[tuple[bytes | None, bytes | None]]:
         settings = {"group.id": "test-reader", "enable.auto.commit": False, "enable.partition.eof": True}
         consumer = Consumer({"bootstrap.servers": self.bootstrap, **settings})
         try:
             consumer.assign([TopicPartition(topic, 0, 0)])
             found: list[tuple[bytes | None, bytes | None]] = []
-            deadline, end_seen = time.monotonic() + timeout_s, False
-            while len(found) < count and not (end_seen and time.monotonic() > deadline):
-                assert time.monotonic() < deadline + 30, f"the end of {topic} is not reached"
+            deadline, end_seen = Deadline(f"{count or 'all'} records of {topic}", lambda: found), False
+            while len(found) < count if count is not None else not end_seen:
+                deadline.check()
                 for message in consumer.consume(1000, 0.1):
                     error = message.error()
                     if error is None:
@@ -81,13 +71,12 @@ class Worker:
 
     def produce(self, topic: str, values: list[str | None], partition: int = 0) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
-        producer.list_topics(
-            topic, timeout=20
-        )  # connect first: otherwise the client requests its producer id half a second later
+        # Connect first: otherwise the client requests its producer id half a second later.
+        producer.list_topics(topic, timeout=WAIT_S)
         for value in values:
             producer.produce(topic, value, partition=partition)
             producer.poll(0)
-        assert producer.flush(20) == 0
+        assert producer.flush(WAIT_S) == 0
         producer.close()
 
 

@@ -53,7 +53,7 @@ class Script:
     def maybe_hang(self, where: str) -> None:
         if self.hang_in == where:
             self.hanging.set()
-            self.hang.wait(60)
+            self.hang.wait(600)
 
 
 SCRIPTS: dict[str, Script] = defaultdict(Script)

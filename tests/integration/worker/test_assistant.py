@@ -19,6 +19,7 @@ from rest.polling import wait_until
 from sluice.embedded.ports import free_ports
 from tests.cluster.worker_process import SLUICE_STANDALONE, WorkerProcess
 from tests.integration.executors.plugins import PATH
+from tests.support.waiting import WAIT_S
 
 _SECRETS = [f"planted-secret-{number}" for number in range(8)]
 _CHANGES = {
@@ -60,7 +61,7 @@ def test_assistant_looks_checks_and_changes_only_if_allowed_and_never_sees_secre
         "sasl.jaas.config": f'org.x.PlainLoginModule required username="u" password="{next(secret)}";',
     }  # fmt: skip
     worker.client.create("rogue", config)
-    worker.client.wait_for("rogue", "FAILED")
+    worker.client.wait_for("rogue", "FAILED", timeout_s=WAIT_S)
     file = files / "lines.properties"
     file.write_text(
         f"name=lines\nconnector.class=FileStreamSource\nfile={tmp_path}/in.txt\ntopic=t\nbatch.size=x\n"
@@ -114,9 +115,9 @@ def test_assistant_looks_checks_and_changes_only_if_allowed_and_never_sees_secre
             assert {tool.name for tool in (await client.list_tools()).tools} >= _CHANGES
             (tmp_path / "go").unlink()
             await call(client, "restart", name="rogue", only_failed=True)
-            worker.client.wait_for("rogue")
+            worker.client.wait_for("rogue", timeout_s=WAIT_S)
             assert (await call(client, "stop", name="rogue"))["result"] == "will stop"
-            worker.client.wait_for("rogue", "STOPPED")
+            worker.client.wait_for("rogue", "STOPPED", timeout_s=WAIT_S)
             done = await call(client, "set_offsets", name="rogue", offsets=[{"partition": {"p": 1}, "offset": {"o": 2}}])
             assert (done["exit_code"], done["output"]["executed"]) == (0, False)
 
@@ -148,7 +149,7 @@ def test_http_serves_the_tools_and_ends_on_a_signal(tmp_path: Path) -> None:
     ]
     process = subprocess.Popen([sys.executable, *words], stderr=subprocess.PIPE, text=True)
     try:
-        assert wait_until(lambda: _accepts(port), 50)
+        assert wait_until(lambda: _accepts(port), WAIT_S)
 
         async def ask() -> set[str]:
             async with Client(f"http://127.0.0.1:{port}/mcp") as client:
@@ -159,5 +160,5 @@ def test_http_serves_the_tools_and_ends_on_a_signal(tmp_path: Path) -> None:
         assert "restart" not in names
     finally:
         process.terminate()
-        _, notices = process.communicate(timeout=20)
+        _, notices = process.communicate(timeout=WAIT_S)
     assert f"at http://127.0.0.1:{port}/mcp, read-only" in notices

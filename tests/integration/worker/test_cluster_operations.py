@@ -14,6 +14,7 @@ from sluice.embedded.broker import EmbeddedBroker
 from tests.cluster.cluster import Cluster
 from tests.cluster.topics import read_topic
 from tests.integration.executors.plugins import PATH
+from tests.support.waiting import WAIT_S
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 
@@ -47,13 +48,13 @@ def test_connectors_follow_the_directory_of_the_current_leader(
         cluster.create("mine", {"connector.class": FILE_SOURCE, "file": str(lines), "topic": topic})
 
         put_file(folder, "a", connector__class=FILE_SOURCE, file=str(lines), topic=topic, batch__size="7")
-        cluster.wait_for(lambda: cluster.client().config("a").get("batch.size") == "7", 30, "the change of a file")
+        cluster.wait_for(lambda: cluster.client().config("a").get("batch.size") == "7", WAIT_S, "the change of a file")
 
         follower = next(worker for worker in cluster.live if worker is not cluster.leader())
         # Versions are recorded after the change, and other workers read them later.
         cluster.wait_for(
             lambda: [one["origin"] for one in follower.client.history("a")] == ["directory", "directory"],
-            30,
+            WAIT_S,
             "two versions at the follower",
             lambda: follower.client.history("a"),
         )
@@ -61,7 +62,7 @@ def test_connectors_follow_the_directory_of_the_current_leader(
         cluster.leader().kill()
         put_file(folder, "b", connector__class=FILE_SOURCE, file=str(lines), topic=topic)
         (folder / "a.properties").unlink()
-        cluster.wait_for(lambda: cluster.client().connectors() == ["b", "mine"], 60, "the next leader to apply the files")
+        cluster.wait_for(lambda: cluster.client().connectors() == ["b", "mine"], WAIT_S, "the next leader to apply the files")
         cluster.wait_for_state("b", "RUNNING", tasks=1)
 
 
@@ -80,7 +81,7 @@ def test_rollback_works_through_any_worker(
             status, answer = cluster.exchange("GET", "/sluice/connectors/a/history", worker=follower)
             return [one["version"] for one in answer] if status == 200 else []
 
-        cluster.wait_for(lambda: versions() == [1, 2, 3], 30, "three versions")
+        cluster.wait_for(lambda: versions() == [1, 2, 3], WAIT_S, "three versions")
         cluster.send("POST", "/sluice/connectors/a/rollback", query=[("version", "1")], worker=follower)
         cluster.wait_for_state("a", "RUNNING", tasks=1)
         assert follower.client.config("a")["batch.size"] == "5"
@@ -108,7 +109,7 @@ def test_failed_task_restarts_and_every_worker_shows_it_with_the_same_diagnosis(
         def both_report() -> bool:
             return all(is_settled(task_status(number)) for number in (0, 1))
 
-        cluster.wait_for(both_report, 30, "both workers to report two restarts", lambda: (task_status(0), task_status(1)))
+        cluster.wait_for(both_report, WAIT_S, "both workers to report two restarts", lambda: (task_status(0), task_status(1)))
 
         # Each worker runs one of these tasks, and asks the other one for its live figures.
         (tmp_path / "go").touch()
@@ -128,7 +129,7 @@ def test_failed_task_restarts_and_every_worker_shows_it_with_the_same_diagnosis(
             found, other = (sorted(diagnosed(number)) for number in (0, 1))
             return is_diagnosed(found) and found == other
 
-        cluster.wait_for(agree, 30, "the same problems", lambda: [diagnosed(number) for number in (0, 1)])
+        cluster.wait_for(agree, WAIT_S, "the same problems", lambda: [diagnosed(number) for number in (0, 1)])
         settled = task_status(0)
         time.sleep(0.3)  # longer than the delay before another restart
         assert task_status(0) == settled
@@ -155,7 +156,7 @@ def test_failed_task_restarts_and_every_worker_shows_it_with_the_same_diagnosis(
                 cluster.send(method, path)
             cluster.wait_for(
                 partial(lambda count: failures(cluster).count(2) == count, rounds),
-                30,
+                WAIT_S,
                 f"two restarts after {requests}",
                 lambda: failures(cluster),
             )
@@ -197,7 +198,7 @@ def test_a_rotated_secret_restarts_what_uses_it_on_all_workers_without_a_rebalan
             topic = old if name == "plain" else f"${{file:{secrets}:topic}}"
             cluster.create(name, {"connector.class": FILE_SOURCE, "file": str(folder / name), "topic": topic})
             cluster.wait_for_state(name, "RUNNING", tasks=1)
-        cluster.wait_for(lambda: len(lines(old)) == 4, 30, "the lines in the first topic", lambda: lines(old))
+        cluster.wait_for(lambda: len(lines(old)) == 4, WAIT_S, "the lines in the first topic", lambda: lines(old))
         configs = cluster.config_records()
 
         draft = tmp_path / "secrets.tmp"
@@ -210,7 +211,7 @@ def test_a_rotated_secret_restarts_what_uses_it_on_all_workers_without_a_rebalan
                     file.write(f"{name} after\n")
             return {line.split()[0] for line in lines(new)} == set(users)
 
-        cluster.wait_for(all_use_the_new_value, 60, "lines in the second topic", lambda: lines(new))
+        cluster.wait_for(all_use_the_new_value, WAIT_S, "lines in the second topic", lambda: lines(new))
 
         statuses = [one for one in read_topic(broker.bootstrap, cluster.status_topic) if one.value is not None]
         states = [one.json["state"] for one in statuses if one.key_text == "status-task-plain-0"]
@@ -231,7 +232,7 @@ def test_every_worker_takes_signals(broker: EmbeddedBroker, tmp_path: Path, uniq
         sent = [worker.client.signal("s", "log") for worker in cluster.live]
         cluster.wait_for(
             lambda: sorted((one.value or b"").decode() for one in read_topic(broker.bootstrap, topic)) == sorted(sent),
-            30,
+            WAIT_S,
             "the signals in the topic",
         )
         cluster.send("PUT", "/connectors/s/stop")

@@ -11,8 +11,9 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from connect import SinkRecord
-from tests.integration.worker.conftest import FAKES, Worker, eventually
+from tests.integration.worker.conftest import FAKES, Worker
 from tests.integration.worker.fakes import SCRIPTS, ScriptedSinkTask, source_record
+from tests.support.waiting import WAIT_S, eventually
 from worker.model import ErrorCounts, State, TaskId
 
 Name = Callable[[str], str]
@@ -49,9 +50,9 @@ def messages(worker: Worker, topic: str, count: int) -> list[Message]:
     consumer = Consumer({"bootstrap.servers": worker.bootstrap, "group.id": "test-reader", "enable.auto.commit": False})
     try:
         eventually(
-            lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1] >= count, f"{count} in {topic}"
+            lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=WAIT_S)[1] >= count, f"{count} in {topic}"
         )
-        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]
+        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=WAIT_S)[1]
         consumer.assign([TopicPartition(topic, 0, 0)])
         found: list[Message] = []
         while len(found) < end:
@@ -82,7 +83,7 @@ def members(worker: Worker, name: str) -> list[str]:
     """Who is in the consumer group of a sink just now."""
     group = f"connect-{name}"
     admin = AdminClient({"bootstrap.servers": worker.bootstrap})
-    return [member.member_id for member in admin.describe_consumer_groups([group])[group].result(10).members]
+    return [member.member_id for member in admin.describe_consumer_groups([group])[group].result(WAIT_S).members]
 
 
 def values(records: list[SinkRecord]) -> list[Any]:
@@ -97,7 +98,7 @@ def test_errant_records_of_a_sink_go_to_the_dead_letter_queue_and_others_are_del
     for i in range(300):
         value = f"{{bad {i}" if i % 100 == 7 else f'{{"n": {i}}}' if i != 250 else '"no map"'
         producer.produce(topic, value, f"k{i}", headers=[("mine", b"\x00\xff"), ("none", None)], timestamp=1_700_000_000_000 + i)
-    assert producer.flush(20) == 0
+    assert producer.flush(WAIT_S) == 0
     producer.close()
     cast = {
         "transforms": "c",
@@ -159,7 +160,7 @@ def test_a_sink_task_reports_records_and_may_wait_for_it(worker: Worker, unique_
         for record in records:
             if record.value == "BAD":
                 offsets_at_report.append(committed(worker, name))
-                reporter.report(record, ValueError("no room")).result(20)
+                reporter.report(record, ValueError("no room")).result(WAIT_S)
 
     script.put = put
     transform = {"transforms": "up", "transforms.up.type": f"{FAKES}:Lower2Upper"}
@@ -260,7 +261,7 @@ def test_errant_records_of_a_source_go_to_its_queue_before_their_offsets_are_sto
 def test_a_record_rejected_because_of_another_one_in_its_batch_is_sent_again_alone(worker: Worker, unique_name: Name) -> None:
     name, topic, dlq = unique_name("source"), unique_name("topic"), unique_name("dlq")
     admin = AdminClient({"bootstrap.servers": worker.bootstrap})
-    admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "20000"})])[topic].result(20)
+    admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "20000"})])[topic].result(WAIT_S)
     sizes = [9000, 9000, 9000, 40_000, 9000]
     SCRIPTS[name].batches = [[source_record(topic, str(i) * size, i) for i, size in enumerate(sizes)]]
     worker.create(name, source_config(name, dlq))
@@ -274,7 +275,7 @@ def test_a_record_rejected_because_of_another_one_in_its_batch_is_sent_again_alo
 def test_commit_record_is_called_for_skipped_records_too(worker: Worker, unique_name: Name) -> None:
     name, topic, dlq = unique_name("source"), unique_name("topic"), unique_name("dlq")
     admin = AdminClient({"bootstrap.servers": worker.bootstrap})
-    admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "20000"})])[topic].result(20)
+    admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "20000"})])[topic].result(WAIT_S)
     script = SCRIPTS[name]
     script.batches = [[source_record(topic, value, i) for i, value in enumerate(["a", "bad", "b", "x" * 30_000, "c"])]]
     transform = {"transforms": "up", "transforms.up.type": f"{FAKES}:Upper", "connector.class": f"{FAKES}:ConfirmingSource"}
@@ -301,7 +302,7 @@ def test_a_record_that_the_dead_letter_queue_rejects_fails_the_task_and_its_offs
 ) -> None:
     name, topic, dlq = unique_name("source"), unique_name("topic"), unique_name("dlq")
     admin = AdminClient({"bootstrap.servers": worker.bootstrap})
-    admin.create_topics([NewTopic(dlq, 1, 1, config={"max.message.bytes": "1000"})])[dlq].result(20)
+    admin.create_topics([NewTopic(dlq, 1, 1, config={"max.message.bytes": "1000"})])[dlq].result(WAIT_S)
     SCRIPTS[name].batches = [[source_record(topic, value, i) for i, value in enumerate(["a", "bad", "b"])]]
     worker.create(name, source_config(name, dlq, **{"transforms": "up", "transforms.up.type": f"{FAKES}:Upper"}))
     worker.wait_for(name, State.FAILED)
@@ -322,7 +323,7 @@ def test_a_record_that_is_retried_when_its_task_is_stopped_is_neither_skipped_no
     retries = {"errors.retry.timeout": "-1", "errors.retry.delay.max.ms": "300"}
     transform = {"transforms": "l", "transforms.l.type": f"{FAKES}:Later", "transforms.l.suffix": name}
     worker.create(name, sink_config(name, topic, dlq, **retries, **transform))
-    assert script.hanging.wait(20)
+    assert script.hanging.wait(WAIT_S)
     eventually(lambda: counts(worker, name).retries > 0, "a retry")
     worker.herder.delete_connector(name)
     assert members(worker, name) == []  # whoever takes over need not wait for a session to run out

@@ -12,9 +12,10 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from connect import ConnectError, SourceRecord
 from connect.plugins import Plugins
 from sluice.embedded.broker import EmbeddedBroker
-from tests.integration.worker.conftest import FAKES, eventually
+from tests.integration.worker.conftest import FAKES
 from tests.integration.worker.fakes import source_record
 from tests.integration.worker.transactions import Setting, read_topic, script_large_batch
+from tests.support.waiting import WAIT_S, eventually
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorSpec, TaskSpec
@@ -202,10 +203,10 @@ def test_a_replaced_task_commits_nothing(setting: Setting) -> None:
 
 def test_a_fenced_task_fails_with_apaches_message(setting: Setting) -> None:
     go_on = threading.Event()
-    setting.poll_with(lambda: setting.records("a"), lambda: setting.records("late", first=1) if go_on.wait(30) else None)
+    setting.poll_with(lambda: setting.records("a"), lambda: setting.records("late", first=1) if go_on.wait(WAIT_S) else None)
     run = setting.tasks.start(setting.name, transaction_boundary="interval", transaction_boundary_interval_ms="600000")
     eventually(lambda: setting.read(committed=False) == ["a"], "the record, not committed")
-    fence_producers({"bootstrap.servers": setting.bootstrap}, [f"group-{setting.name}-0"], 20)
+    fence_producers({"bootstrap.servers": setting.bootstrap}, [f"group-{setting.name}-0"], WAIT_S)
     go_on.set()
     text = run.failure()
     assert text.startswith(f"Failed to flush offsets and/or records for task {setting.name}-0: ")
@@ -243,7 +244,7 @@ def test_a_record_that_the_topic_rejects_fails_the_task_even_with_tolerance(sett
     small = unique_name("small")
     new = NewTopic(small, 1, 1, config={"max.message.bytes": "200"})
     admin = AdminClient({"bootstrap.servers": setting.bootstrap})
-    admin.create_topics([new])[small].result(20)
+    admin.create_topics([new])[small].result(WAIT_S)
     setting.script.batches = [[*setting.records("a"), source_record(small, "x" * 5000, 1)]]
     run = setting.tasks.start(setting.name, errors_tolerance="all")
     text = run.failure()
@@ -259,7 +260,7 @@ def test_a_topic_that_takes_no_large_batches_gets_smaller_ones(setting: Setting,
         incremental_configs=[ConfigEntry("max.message.bytes", "400000", incremental_operation=AlterConfigOpType.SET)],
     )
     admin = AdminClient({"bootstrap.servers": setting.bootstrap})
-    admin.incremental_alter_configs([config])[config].result(20)
+    admin.incremental_alter_configs([config])[config].result(WAIT_S)
     values = script_large_batch(setting.name, setting.topic, monkeypatch)
     run = setting.tasks.start(setting.name)
     eventually(lambda: setting.offset() == 1999, "all records")
@@ -275,7 +276,7 @@ def test_overrides_that_would_end_exactly_once_are_ignored(setting: Setting) -> 
     setting.tasks.start(setting.name, overrides)
     eventually(lambda: setting.offset() == 0, "the transaction")
     # The id is the worker's: taking over the other one fences nobody.
-    fence_producers({"bootstrap.servers": setting.bootstrap}, ["mine"], 20)
+    fence_producers({"bootstrap.servers": setting.bootstrap}, ["mine"], WAIT_S)
     setting.script.batches.append(setting.records("b", first=1))
     eventually(lambda: setting.offset() == 1, "another transaction")
 
@@ -314,7 +315,7 @@ def test_an_executor_runs_a_task_with_the_transactional_id_it_is_given(setting: 
         eventually(lambda: setting.offset() == 0, f"the transaction, but {heard.states}")
         assert setting.services.calls[0] == f"confirm 9 {setting.name}-0"
         eventually(lambda: heard.topics == {setting.topic}, "the topic")
-        executor.stop_tasks([TaskId(setting.name, 0)]).result(20)
+        executor.stop_tasks([TaskId(setting.name, 0)]).result(WAIT_S)
         assert heard.states == [(9, State.RUNNING), (9, State.UNASSIGNED)]
     finally:
         executor.close(10)
@@ -324,13 +325,13 @@ def test_fencing_many_ids_and_one_that_nobody_has(broker: EmbeddedBroker, unique
     ids = [unique_name("id") for _ in range(3)]
     topic = unique_name("topic")
     owner = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": ids[0]})
-    owner.init_transactions(20)
+    owner.init_transactions(WAIT_S)
     owner.begin_transaction()
     owner.produce(topic, "late")
-    owner.flush(10)
+    owner.flush(WAIT_S)
     fence_producers({"bootstrap.servers": broker.bootstrap}, ids, 30)
     with pytest.raises(KafkaException, match="fenced"):
-        owner.commit_transaction(10)
+        owner.commit_transaction(WAIT_S)
     assert read_topic(broker.bootstrap, topic) == []
 
 

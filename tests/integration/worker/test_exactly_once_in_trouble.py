@@ -13,13 +13,14 @@ import pytest
 
 from connect import SourceRecord
 from sluice.embedded.broker import EmbeddedBroker
-from tests.integration.worker.conftest import eventually
 from tests.integration.worker.transactions import Setting, count_up
+from tests.support.waiting import WAIT_S, eventually
 from worker.source import task as source_task
 
 Name = Callable[[str], str]
 
 
+@pytest.mark.harms_broker
 def test_a_broker_that_restarts_is_waited_for(setting: Setting, broker: EmbeddedBroker) -> None:
     setting.script.batches = [setting.records("a")]
     run = setting.tasks.start(setting.name, producer_override_reconnect_backoff_max_ms="200")
@@ -34,6 +35,7 @@ def test_a_broker_that_restarts_is_waited_for(setting: Setting, broker: Embedded
     assert run.listener.error is None
 
 
+@pytest.mark.harms_broker
 def test_a_task_waits_for_a_broker_beyond_the_transaction_timeout(setting: Setting, broker: EmbeddedBroker) -> None:
     count_up(setting.name, setting.topic, 100_000, lambda: None, 0.02)
     number, goes_on, given = setting.script.poll, threading.Event(), 0
@@ -50,7 +52,7 @@ def test_a_task_waits_for_a_broker_beyond_the_transaction_timeout(setting: Setti
         return number()
 
     setting.script.poll = poll
-    short = {"producer_override_transaction_timeout_ms": "4000", "producer_override_reconnect_backoff_max_ms": "200"}
+    short = {"producer_override_transaction_timeout_ms": "8000", "producer_override_reconnect_backoff_max_ms": "200"}
     run = setting.tasks.start(setting.name, short, transaction_boundary="connector")
     eventually(lambda: bool(setting.script.commits), "the first transaction")
     setting.wait_for_markers()  # Kafka 4.3 may forget those that it still had to write when it was killed (KAFKA-20734)
@@ -104,11 +106,11 @@ def said(process: subprocess.Popen[bytes]) -> str:
 @pytest.mark.parametrize("point", ["source.produced:3", "offsets.written:3"])
 def test_killed_at_any_point_each_record_is_there_once(setting: Setting, point: str) -> None:
     with child(setting, 6, 0, point) as killed:
-        assert killed.wait(60) == -signal.SIGKILL
+        assert killed.wait(WAIT_S) == -signal.SIGKILL
     done = threading.Event()
     count_up(setting.name, setting.topic, 6, done.set)
     setting.tasks.start(setting.name)
-    assert done.wait(30)
+    assert done.wait(WAIT_S)
     setting.wait_for_markers()
     assert setting.read() == [str(i) for i in range(6)]
     assert setting.offset() == 5
@@ -123,7 +125,7 @@ def test_a_worker_that_was_frozen_writes_nothing_after_it_resumes(setting: Setti
             reached = (setting.offset() or 0) + 5
             count_up(setting.name, setting.topic, reached, done.set)
             setting.tasks.start(setting.name, run=2)
-            assert done.wait(30)
+            assert done.wait(WAIT_S)
             frozen.send_signal(signal.SIGCONT)
             assert "There is a newer producer" in said(frozen)
         finally:

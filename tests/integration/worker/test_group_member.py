@@ -14,8 +14,7 @@ import pytest
 from connect.errors import ConnectError, UnreachableError
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
-from tests.call_timeout import call_with_timeout
-from tests.integration.worker.conftest import eventually
+from tests.support.waiting import WAIT_S, call_with_timeout, eventually
 from tests.unit.worker.group.cluster import Config
 from worker.group.assignor import IncrementalCooperativeAssignor
 from worker.group.config import GroupSettings
@@ -68,7 +67,7 @@ class Herder:
         self.polls.set()
         self._woken.set()
         if self._thread.is_alive():
-            self._thread.join(20)
+            self._thread.join(WAIT_S)
             assert not self._thread.is_alive()
         self.member.close()
 
@@ -298,6 +297,7 @@ def worker_log() -> Iterator[Log]:
     root.removeHandler(handler)
 
 
+@pytest.mark.harms_broker
 def test_members_wait_for_a_restarted_broker(start: Start, broker: EmbeddedBroker, worker_log: Log) -> None:
     one, two = start("w1"), start("w2")
     eventually(lambda: shared(one, two), "both share")
@@ -317,19 +317,17 @@ def test_members_wait_for_a_restarted_broker(start: Start, broker: EmbeddedBroke
     assert not [record for record in worker_log.records if record.name.startswith("kafka")]
 
 
+@pytest.mark.harms_broker
 def test_silent_coordinator_is_abandoned_after_the_session_timeout(start: Start, broker: EmbeddedBroker) -> None:
-    one = start("w1", session_timeout_ms="4000")
+    # A request is waited for much longer than this test waits.
+    one = start("w1", session_timeout_ms="4000", request_timeout_ms="600000")
     eventually(lambda: shared(one), "it has everything")
     assert broker.pid is not None
-    frozen = time.monotonic()
     os.kill(broker.pid, signal.SIGSTOP)
     try:
         eventually(lambda: one.revoked() != [], "it stops its work")
-        waited_s = time.monotonic() - frozen
     finally:
         os.kill(broker.pid, signal.SIGCONT)
-    # The request would be waited for much longer than that.
-    assert 2 < waited_s < 20
     assert one.revoked() == [Revoked(True, "the group coordinator did not respond for session.timeout.ms=4000")]
     eventually(lambda: shared(one), "it has everything again")
 

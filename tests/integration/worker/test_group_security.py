@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from connect.errors import ConnectError, UnreachableError
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
+from tests.support.waiting import WAIT_S, Deadline
 from tests.unit.worker.group import certificates
 from worker.group.config import GroupSettings
 from worker.group.events import Assigned, GroupEvent
@@ -49,7 +49,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, s
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         changes = admin.alter_user_scram_credentials([UserScramCredentialUpsertion("worker", credential, b"s3cret")])
         for change in changes.values():
-            change.result(30)
+            change.result(WAIT_S)
         yield {
             "bootstrap.servers": f"127.0.0.1:{secure}",
             "group.id": "secured",
@@ -62,7 +62,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, s
     broker.remove()
 
 
-def join(props: Mapping[str, str], timeout_s: float = 30.0) -> list[GroupEvent]:
+def join(props: Mapping[str, str]) -> list[GroupEvent]:
     """Joins the group and returns the first events of the member."""
     events: list[GroupEvent] = []
     member = GroupMember(
@@ -73,9 +73,10 @@ def join(props: Mapping[str, str], timeout_s: float = 30.0) -> list[GroupEvent]:
         wake=lambda: None,
     )
     try:
-        member.start(timeout_s)
-        deadline = time.monotonic() + timeout_s
-        while not events and time.monotonic() < deadline:
+        member.start(WAIT_S)
+        deadline = Deadline("an event of the member")
+        while not events:
+            deadline.check()
             member.poll(0.5)
     finally:
         member.close()

@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from rest.rest_server import RestServer
 from rest.server.listeners import ListenSettings
-from tests.integration.worker.conftest import StartWorker, Worker, eventually
+from tests.integration.worker.conftest import StartWorker, Worker
+from tests.support.waiting import eventually
 from worker.model import State
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
@@ -74,7 +75,7 @@ def test_figures_of_tasks_in_executor_processes_are_exported(pipeline: tuple[Wor
             and (value(found, "sluice_offset_commit_seconds_count", **source) or 0) > 0
         )
 
-    eventually(all_is_committed, "1,000 records, committed", 120, explain=lambda: httpx.get(f"{url}metrics").text)
+    eventually(all_is_committed, "1,000 records, committed", explain=lambda: httpx.get(f"{url}metrics").text)
     found = scrape(url)
     assert value(found, "kafka_connect_source_task_source_record_poll_total", **source) == 1000
     assert value(found, "kafka_connect_source_task_source_record_write_total", **source) == 1000
@@ -99,9 +100,7 @@ def test_figures_of_tasks_in_executor_processes_are_exported(pipeline: tuple[Wor
     assert {family.name for family in parse_text(text)} == set(found)
 
     worker.herder.restart_connector("sink", include_tasks=True, only_failed=False)
-    eventually(
-        lambda: value(scrape(url), "sluice_task_restarts_total", **sink) == 1, "a restart", 120, explain=lambda: str(found)
-    )
+    eventually(lambda: value(scrape(url), "sluice_task_restarts_total", **sink) == 1, "a restart", explain=lambda: str(found))
 
 
 def test_probes_report_a_worker_that_is_ready(pipeline: tuple[Worker, str]) -> None:

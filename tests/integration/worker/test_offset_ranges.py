@@ -17,7 +17,8 @@ from connect.sink import OffsetRange
 from sluice.demo.delta_table import read_delta_table
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.jars import ensure_jars, folder_of, jar_set
-from tests.integration.worker.conftest import Worker, eventually
+from tests.integration.worker.conftest import Worker
+from tests.support.waiting import WAIT_S, eventually
 from worker.kafka.range_consumer import read_range
 from worker.model import State, TaskId
 from worker.sink.range_reader import KafkaRangeReader
@@ -37,17 +38,17 @@ _HEADER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 def write_transactions(bootstrap: str, topic: str, *, partitions: int, count: int) -> None:
     """Per partition: ``count`` committed records, as many aborted ones, and one committed again, each followed by a marker."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(WAIT_S)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
-    producer.init_transactions(20)
+    producer.init_transactions(WAIT_S)
     for name, records, commits in (("good", count, True), ("bad", count, False), ("last", 1, True)):
         producer.begin_transaction()
         for partition in range(partitions):
             for number in range(records):
                 producer.produce(topic, b'{"name":"%s","n":%d}' % (name.encode(), number), partition=partition)
-        producer.flush(20)
+        producer.flush(WAIT_S)
         if commits:
-            producer.commit_transaction(20)
+            producer.commit_transaction(WAIT_S)
         else:
             producer.abort_transaction(20)
     producer.close()
@@ -108,7 +109,7 @@ def test_deleted_records_and_missing_brokers_are_errors(broker: EmbeddedBroker, 
     topic = unique_name("topic")
     worker.produce(topic, [str(number) for number in range(10)])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.delete_records([ClientPartition(topic, 0, 5)])[ClientPartition(topic, 0)].result(20)
+    admin.delete_records([ClientPartition(topic, 0, 5)])[ClientPartition(topic, 0)].result(WAIT_S)
     lost = OffsetRange(TopicPartition(topic, 0), 3, 10)
     with pytest.raises(ConnectError, match=rf"{topic}-0 from 3 to below 10.*retention deleted it") as raised:
         list(read_range(consumer_settings(broker.bootstrap), lost, 100))
@@ -148,7 +149,7 @@ def test_spark_sink_writes_a_topic_with_transactions_through_executors(
         entries = worker.herder.offsets(name)
         return {(e.partition or {})["kafka_partition"]: e.offset["kafka_offset"] for e in entries if e.offset}
 
-    eventually(lambda: offsets() == {0: end, 1: end}, "all offsets", 900.0)
+    eventually(lambda: offsets() == {0: end, 1: end}, "all offsets", timeout_s=900.0)
     rows = read_delta_table(tmp_path / "lake" / topic).to_pylist()
     found = sorted((row["__partition"], row["name"], row["n"]) for row in rows)
     good = [("good", number) for number in range(count)]
@@ -159,7 +160,7 @@ def test_spark_sink_writes_a_topic_with_transactions_through_executors(
     assert progress.records == 2 * (count + 1)
     # Back to the worker: it continues where the executors stopped.
     worker.produce(topic, ['{"name":"new","n":1}'], partition=1)
-    eventually(lambda: offsets() == {0: end, 1: end + 1}, "the new record", 120.0)
+    eventually(lambda: offsets() == {0: end, 1: end + 1}, "the new record")
 
 
 def _lag(worker: Worker, name: str) -> object:

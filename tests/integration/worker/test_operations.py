@@ -14,7 +14,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from connect.errors import BadRequestError, ConnectError, NotFoundError
 from connect.record import TopicPartition
 from sluice.embedded.broker import EmbeddedBroker
-from tests.integration.worker.conftest import STRING, StartWorker, StateHistory, Worker, eventually
+from tests.integration.worker.conftest import STRING, StartWorker, StateHistory, Worker
+from tests.support.waiting import WAIT_S, eventually
 from worker.config.worker_config import WorkerConfig
 from worker.model import OffsetEntry, Origin, State, TargetState
 from worker.operations.history.topic import create_history, history_topic
@@ -29,7 +30,7 @@ MOCK = "org.apache.kafka.connect.tools.MockSinkConnector"
 def make_topic(broker: EmbeddedBroker, topic: str, partitions: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
-        future.result(30)
+        future.result(WAIT_S)
 
 
 def stop(worker: Worker, name: str) -> None:
@@ -270,7 +271,7 @@ def test_workers_of_a_cluster_share_the_history(broker: EmbeddedBroker, unique_n
         history.start()
     try:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        assert topic not in admin.list_topics(timeout=10).topics
+        assert topic not in admin.list_topics(timeout=WAIT_S).topics
         one.record("c", {"x": "1"}, Origin.DIRECTORY)
         eventually(lambda: len(other.versions("c")) == 1, "the other worker sees it")
         assert other.managed() == {"c"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakSet
@@ -18,6 +16,7 @@ from connectors.mysql.schema.ddl import DdlContext, apply
 from connectors.mysql.schema.history.history import SchemaHistory, open_store
 from connectors.mysql.schema.model import TableId
 from sluice.embedded.broker import EmbeddedBroker
+from tests.support.waiting import WAIT_S, eventually
 from worker.kafka import clients, internal_topics, topic_creator
 from worker.kafka.admin import KafkaAdmin
 from worker.kafka.internal_topics import InternalTopics
@@ -26,7 +25,7 @@ from worker.kafka.owned_topic import KafkaOwnedTopic
 
 def opened(bootstrap: str, topic: str) -> KafkaOwnedTopic:
     client = {"bootstrap.servers": bootstrap}
-    return KafkaOwnedTopic(topic, OwnedTopicSettings(client, client, query_timeout_s=10.0))
+    return KafkaOwnedTopic(topic, OwnedTopicSettings(client, client, query_timeout_s=WAIT_S))
 
 
 def test_topic_is_created_once_with_one_partition_and_the_configs(
@@ -53,9 +52,8 @@ def test_topic_is_created_once_with_one_partition_and_the_configs(
 def test_topic_with_more_partitions_is_refused(broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> None:
     name = unique_name("wide")
     KafkaAdmin({"bootstrap.servers": broker.bootstrap}).create_topic(name, 2, 1, {})
-    admin, deadline, pause = InternalTopics({"bootstrap.servers": broker.bootstrap}), time.monotonic() + 60, threading.Event()
-    while admin.count_partitions(name) is None and time.monotonic() < deadline:  # brokers show it a little later
-        pause.wait(0.1)
+    admin = InternalTopics({"bootstrap.servers": broker.bootstrap})
+    eventually(lambda: admin.count_partitions(name) is not None, "the topic: brokers show it a little later")
     topic = opened(broker.bootstrap, name)
     try:
         with pytest.raises(ConnectError, match=f"topic {name} has 2 partitions; expected one"):
@@ -94,7 +92,7 @@ def test_one_client_looks_up_and_creates_the_topic_until_the_task_has_started(
 
 
 def test_schema_history_is_recovered_from_its_topic(broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> None:
-    settings = HistorySettings(topic=unique_name("history"), bootstrap_servers=broker.bootstrap, query_timeout_s=10.0)
+    settings = HistorySettings(topic=unique_name("history"), bootstrap_servers=broker.bootstrap, query_timeout_s=WAIT_S)
 
     def history() -> SchemaHistory:
         return SchemaHistory(open_store(settings, KafkaOwnedTopic), {"server": "shop"}, settings)

@@ -20,7 +20,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
-from tests.integration.worker.conftest import STRING, Worker, eventually
+from tests.integration.worker.conftest import STRING, Worker
+from tests.support.waiting import WAIT_S, eventually
 
 Name = Callable[[str], str]
 
@@ -63,11 +64,11 @@ class Process:
 
     def get(self, path: str) -> Any:
         # Some requests query a broker that may have stalled; REST itself times out after 90 seconds.
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=WAIT_S) as answer:
             return json.load(answer)
 
     def wait_ready(self) -> Process:
-        eventually(self._ready, f"REST of {self.log.read_text()}")
+        eventually(self._ready, "REST", self.text)
         return self
 
     def _ready(self) -> bool:
@@ -79,11 +80,11 @@ class Process:
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         assert self.popen is not None
         self.popen.send_signal(number)
-        return self.popen.wait(60)
+        return self.popen.wait(WAIT_S)
 
     def exit_code(self) -> int:
         assert self.popen is not None
-        return self.popen.wait(60)
+        return self.popen.wait(WAIT_S)
 
     def runs(self) -> bool:
         return self.popen is not None and self.popen.poll() is None
@@ -107,7 +108,7 @@ def process(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Callable[..., Pr
     for one in created:
         if one.popen is not None and one.popen.poll() is None:
             one.popen.kill()
-            one.popen.wait(10)
+            one.popen.wait(WAIT_S)
 
 
 def connector(folder: Path, name: str, **config: str) -> Path:
@@ -316,6 +317,7 @@ def test_rotated_secret_restarts_the_connector_and_is_not_shown(
     assert one.text().count(restarted) == 1
 
 
+@pytest.mark.harms_broker
 def test_worker_that_starts_before_the_broker_waits_for_it(
     process: Callable[..., Process], broker: EmbeddedBroker, unique_name: Name
 ) -> None:
@@ -344,7 +346,7 @@ def test_worker_that_starts_before_the_broker_waits_for_it(
     [
         pytest.param("source.polled:20", marks=pytest.mark.long),
         "source.produced:3",
-        pytest.param("offsets.drafted:3", marks=pytest.mark.long),
+        "offsets.drafted:3",
         "offsets.written:3",
     ],
 )
@@ -369,7 +371,7 @@ def test_worker_killed_at_a_crash_point_loses_no_records(
     assert one.exit_code() == -signal.SIGKILL
     one.start(source).wait_ready()
     last = lines[-1].encode()
-    eventually(lambda: topic_values(broker.bootstrap, topic)[-1:] == [last], "the last line", timeout_s=60, explain=one.text)
+    eventually(lambda: topic_values(broker.bootstrap, topic)[-1:] == [last], "the last line", explain=one.text)
     assert one.end() == 0
     found = [value.decode() for value in topic_values(broker.bootstrap, topic) if value is not None]
     assert list(dict.fromkeys(found)) == lines
@@ -391,14 +393,14 @@ def test_sink_killed_before_its_commit_receives_the_records_again(
     while sent_after_kill < 10 and sent < 10_000:
         sent_after_kill += not one.runs()
         producer.produce(topic, str(sent))
-        assert producer.flush(30) == 0
+        assert producer.flush(WAIT_S) == 0
         sent += 1
         time.sleep(0.01)
     producer.close()
     assert one.exit_code() == -signal.SIGKILL
     one.start(sink).wait_ready()
     out = one.folder / "out.txt"
-    eventually(lambda: out.exists() and out.read_text().endswith(f"\n{sent - 1}\n"), "the last record", timeout_s=60)
+    eventually(lambda: out.exists() and out.read_text().endswith(f"\n{sent - 1}\n"), "the last record")
     assert list(dict.fromkeys(out.read_text().split())) == [str(i) for i in range(sent)]
     assert one.end() == 0
 
@@ -407,9 +409,9 @@ def topic_values(bootstrap: str, topic: str) -> list[bytes | None]:
     """Returns all values of a topic with one partition; none for a missing topic."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "look", "enable.auto.commit": False})
     try:
-        if topic not in consumer.list_topics(timeout=20).topics:
+        if topic not in consumer.list_topics(timeout=WAIT_S).topics:
             return []
-        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1]
+        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=WAIT_S)[1]
         consumer.assign([TopicPartition(topic, 0, 0)])
         found: list[bytes | None] = []
         while len(found) < end:
@@ -431,7 +433,7 @@ def test_sink_killed_before_the_commit_of_a_dead_letter_loses_no_records(
     sent = [f"bad {i}" if i % 10 == 3 else f'{{"n":{i}}}' for i in range(50)]
     for value in sent:
         producer.produce(topic, value)
-    assert producer.flush(20) == 0
+    assert producer.flush(WAIT_S) == 0
     producer.close()
     sink = connector(
         worker.folder, name, connector__class="FileStreamSink", topics=topic, file=str(out), errors__tolerance="all",
@@ -447,7 +449,6 @@ def test_sink_killed_before_the_commit_of_a_dead_letter_loses_no_records(
     eventually(
         lambda: [o["offset"]["kafka_offset"] for o in worker.get(f"/connectors/{name}/offsets")["offsets"]] == [50],
         "a commit",
-        timeout_s=60,
         explain=worker.text,
     )
     assert worker.end() == 0

@@ -12,7 +12,8 @@ from connect.errors import UnreachableError
 from connect.record import TopicPartition
 from connectors.spark.connector import SparkSink
 from sluice.embedded.broker import EmbeddedBroker
-from tests.integration.worker.conftest import Worker, eventually
+from tests.integration.worker.conftest import Worker
+from tests.support.waiting import WAIT_S, eventually
 from worker.kafka.sink_consumer import PartitionStarts, SinkConsumer
 from worker.kafka.topic_identities import describe_topic_identities
 
@@ -61,14 +62,14 @@ def test_a_recreated_topic_has_another_identity(
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     found = []
     for _ in range(2):
-        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(WAIT_S)
         eventually(lambda: topic in consumer.topic_identities([topic]), "the topic")
         found.append(consumer.topic_identities([topic, unique_name("missing")]))
-        admin.delete_topics([topic])[topic].result(20)
+        admin.delete_topics([topic])[topic].result(WAIT_S)
         eventually(lambda: consumer.topic_identities([topic]) == {}, "the topic's deletion")
     first, second = (one[topic] for one in found)
     assert [list(one) for one in found] == [[topic], [topic]]
-    assert first.cluster_id == second.cluster_id == admin.list_topics(timeout=10).cluster_id
+    assert first.cluster_id == second.cluster_id == admin.list_topics(timeout=WAIT_S).cluster_id
     assert "-" not in (first.cluster_id, first.topic_id, second.topic_id)
     assert first.topic_id != second.topic_id
     assert consumer.topic_identities([]) == {}
@@ -89,7 +90,7 @@ def test_the_beginning_of_a_partition_is_its_first_remaining_record(
     assert consumer.beginning_offset(partition) == 0
     admin = AdminClient({"bootstrap.servers": worker.bootstrap})
     for deleted in admin.delete_records([ClientPartition(topic, 0, 4)]).values():
-        deleted.result(20)
+        deleted.result(WAIT_S)
     assert consumer.beginning_offset(partition) == 4
     assert consumer.end_offset(partition, cached=False) == 10
     assert consumer.beginning_offset(TopicPartition(unique_name("missing"), 0), timeout_s=1) is None
@@ -101,7 +102,7 @@ def test_tasks_of_the_spark_sink_share_topics_with_one_partition(
     topics = sorted(unique_name("topic") for _ in range(4))
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for created in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
-        created.result(20)
+        created.result(WAIT_S)
     members = [join() for _ in range(2)]
     for consumer, _ in members:
         consumer.subscribe(topics)

@@ -9,9 +9,10 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from connect import SinkRecord, TopicPartition
-from tests.integration.worker.conftest import StartWorker, Worker, eventually
+from tests.integration.worker.conftest import StartWorker, Worker
 from tests.integration.worker.fakes import SCRIPTS, Offsets, ScriptedSinkTask
 from tests.integration.worker.test_sink_task import committed, config_of, create_topic, values
+from tests.support.waiting import WAIT_S, eventually
 from worker.model import State, TargetState
 
 Name = Callable[[str], str]
@@ -215,7 +216,7 @@ def test_static_membership(worker: Worker, unique_name: Name) -> None:
     worker.create(name, config_of(name, topic, **{"consumer.override.group.instance.id": "one"}))
     eventually(lambda: "open [0]" in SCRIPTS[name].events, "the assignment")
     admin = AdminClient({"bootstrap.servers": worker.bootstrap})
-    group = admin.describe_consumer_groups([f"connect-{name}"])[f"connect-{name}"].result(20)
+    group = admin.describe_consumer_groups([f"connect-{name}"])[f"connect-{name}"].result(WAIT_S)
     assert [member.group_instance_id for member in group.members] == ["one"]
 
 
@@ -227,11 +228,11 @@ def test_partitions_that_are_lost_are_closed_without_a_commit(worker: Worker, un
     script.hang_in = "put"
     slow = {"consumer.override.session.timeout.ms": "6000", "consumer.override.max.poll.interval.ms": "6000"}
     worker.create(name, config_of(name, topic, **slow))
-    assert script.hanging.wait(20)
+    assert script.hanging.wait(WAIT_S)
     admin = AdminClient({"bootstrap.servers": worker.bootstrap})
 
     def expelled() -> bool:
-        return not admin.describe_consumer_groups([f"connect-{name}"])[f"connect-{name}"].result(20).members
+        return not admin.describe_consumer_groups([f"connect-{name}"])[f"connect-{name}"].result(WAIT_S).members
 
     eventually(expelled, "the member is out")
     script.hang_in = None
@@ -255,8 +256,8 @@ def test_a_cancelled_sink_task_commits_nothing(start_worker: StartWorker, unique
 
     script.pre_commit = pre_commit
     worker.create(name, config_of(name, topic))
-    assert script.hanging.wait(20)
+    assert script.hanging.wait(WAIT_S)
     stop(worker, name)
     script.hang.set()
-    assert script.closed.wait(20)
+    assert script.closed.wait(WAIT_S)
     assert committed(worker, name) == {}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from connect import RetriableError, SinkRecord, TopicPartition
 from sluice.embedded.broker import EmbeddedBroker
-from tests.integration.worker.conftest import FAKES, StartWorker, Worker, eventually
+from tests.integration.worker.conftest import FAKES, StartWorker, Worker
 from tests.integration.worker.fakes import SCRIPTS, Offsets, ScriptedSinkTask
+from tests.support.waiting import WAIT_S, eventually
 from worker.model import State, TargetState, TaskId
 
 Name = Callable[[str], str]
@@ -22,7 +24,7 @@ def config_of(script: str, topic: str, **more: str) -> dict[str, str]:
 
 def create_topic(worker: Worker, topic: str, partitions: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": worker.bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(WAIT_S)
 
 
 def values(records: list[SinkRecord]) -> list[object]:
@@ -122,7 +124,7 @@ def test_an_offset_beyond_the_delivered_records_is_not_committed(worker: Worker,
 
     SCRIPTS[name].pre_commit = pre_commit
     worker.create(name, config_of(name, topic))
-    assert asked.wait(30)
+    assert asked.wait(WAIT_S)
     worker.herder.set_target_state(name, TargetState.STOPPED)
     eventually(lambda: worker.herder.connector_status(name).connector.state is State.STOPPED, "STOPPED")
     assert committed(worker, name) == {}
@@ -287,6 +289,7 @@ def test_two_tasks_share_the_partitions_and_a_stop_hands_them_over(worker: Worke
     assert sorted(str(v) for v in values(script.delivered)) == sorted([*map(str, range(100)), "last"])
 
 
+@pytest.mark.harms_broker
 def test_a_broker_that_restarts_is_waited_for(worker: Worker, broker: EmbeddedBroker, unique_name: Name) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
     worker.produce(topic, ["a"])
@@ -297,8 +300,8 @@ def test_a_broker_that_restarts_is_waited_for(worker: Worker, broker: EmbeddedBr
     broker.kill()
     broker.start()
     worker.produce(topic, ["b"])
-    eventually(lambda: values(script.delivered) == ["a", "b"], "the second", timeout_s=60)
-    eventually(lambda: committed(worker, name) == {0: 2}, "the second commit", timeout_s=60)
+    eventually(lambda: values(script.delivered) == ["a", "b"], "the second")
+    eventually(lambda: committed(worker, name) == {0: 2}, "the second commit")
     assert worker.state(name) is State.RUNNING
 
 
@@ -309,12 +312,12 @@ def test_a_hanging_put_is_cut_off_and_its_partitions_are_given_up(start_worker: 
     script = SCRIPTS[name]
     script.hang_in = "put"
     worker.create(name, config_of(name, topic))
-    assert script.hanging.wait(30)
+    assert script.hanging.wait(WAIT_S)
     try:
         worker.herder.delete_connector(name)
         script.hang_in = None
         worker.create(name, config_of(name, topic))
-        eventually(lambda: values(script.delivered) == ["a"], "delivery by the new task", timeout_s=20)
+        eventually(lambda: values(script.delivered) == ["a"], "delivery by the new task")
     finally:
         script.hang.set()
 

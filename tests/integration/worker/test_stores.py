@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from connect.errors import ConfigError, FencedError, IllegalStateError, UnreachableError
 from sluice.embedded.broker import EmbeddedBroker
+from tests.support.waiting import WAIT_S, eventually
 from worker.config.worker_config import WorkerConfig
 from worker.kafka.internal_topics import InternalTopic
 from worker.kafka.log_writer import Written
@@ -52,22 +52,14 @@ def worker(broker: EmbeddedBroker, unique_name: Named) -> Callable[..., WorkerCo
     return make
 
 
-def eventually(claim: Callable[[], bool], what: str, timeout_s: float = 15.0) -> None:
-    """Waits until the claim holds; fails with ``what`` when it never does."""
-    deadline = time.monotonic() + timeout_s
-    while not claim():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(0.02)
-
-
 class RecordingListener:
     """A listener of the config store that records its events."""
 
     def __init__(self) -> None:
         self.events: queue.Queue[tuple[Any, ...]] = queue.Queue()
 
-    def next(self, timeout_s: float = 10.0) -> tuple[Any, ...]:
-        return self.events.get(timeout=timeout_s)
+    def next(self) -> tuple[Any, ...]:
+        return self.events.get(timeout=WAIT_S)
 
     def on_connector_config(self, name: str) -> None:
         self.events.put(("config", name))
@@ -123,7 +115,7 @@ def config_store(closing: Closing) -> StartStore:
     def start(config: WorkerConfig) -> tuple[ConfigStore, RecordingListener]:
         listener = RecordingListener()
         store: ConfigStore = closing(ConfigStore(topic_logs.config_log(config), listener))
-        store.start(20)
+        store.start(WAIT_S)
         return store, listener
 
     return start
@@ -132,7 +124,7 @@ def config_store(closing: Closing) -> StartStore:
 def create_topic(bootstrap: str, name: str, partitions: int, **configs: str) -> None:
     new = NewTopic(name, partitions, 1, config={key.replace("_", "."): value for key, value in configs.items()})
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([new])[name].result(10)
+    admin.create_topics([new])[name].result(WAIT_S)
 
 
 def test_two_workers_see_each_others_writes(worker: Callable[..., WorkerConfig], config_store: StartStore) -> None:
@@ -165,7 +157,7 @@ def test_two_workers_see_each_others_writes(worker: Callable[..., WorkerConfig],
     ]
     assert [first_listener.next() for _ in range(8)] == [("config", "c"), *events]
     assert [second_listener.next() for _ in events] == events
-    one.refresh(20)
+    one.refresh(WAIT_S)
     assert one.snapshot() == two.snapshot()
     assert one.snapshot().session_key == key
 
@@ -188,7 +180,7 @@ def test_transactional_leader_is_fenced_by_the_next_one(
     old.put_task_configs("c", [{"n": "0"}])
     # Offsets as in the recording: each transaction is followed by its marker.
     assert old.snapshot().offset == 5
-    new.refresh(20)
+    new.refresh(WAIT_S)
     assert new.snapshot().tasks("c") == [TaskId("c", 0)]
 
     new.claim_write_privileges()
@@ -203,7 +195,7 @@ def test_transactional_leader_is_fenced_by_the_next_one(
     # The fenced leader can claim write privileges again.
     old.claim_write_privileges()
     old.put_connector("c", {"a": "3"})
-    new.refresh(20)
+    new.refresh(WAIT_S)
     assert new.snapshot().config("c") == {"a": "3"}
 
 
@@ -215,11 +207,11 @@ def test_uncommitted_records_are_neither_read_nor_awaited(
     settings = topic_logs.config_log(config)
     assert settings.leader is not None
     dead_leader = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": settings.leader["transactional.id"]})
-    dead_leader.init_transactions(30)
+    dead_leader.init_transactions(WAIT_S)
     dead_leader.begin_transaction()
     dead_leader.produce(settings.topic.name, b'{"properties":{}}', b"connector-ghost")
-    dead_leader.flush(10)
-    store.refresh(20)
+    dead_leader.flush(WAIT_S)
+    store.refresh(WAIT_S)
     assert store.snapshot().connectors() == []
     store.claim_write_privileges()  # aborts the open transaction of the dead leader
     store.put_connector("c", {})
@@ -260,17 +252,17 @@ def test_topic_is_created_with_the_worker_settings(
 ) -> None:
     config = worker(status_storage_partitions="3", status_storage_min_insync_replicas="1", status_storage_replication_factor="-1")
     log = closing(TopicLog(topic_logs.status_log(config), lambda _: None))
-    log.start(20)
+    log.start(WAIT_S)
     assert log.partitions == 3
-    found = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(log.topic, timeout=10).topics[log.topic]
+    found = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(log.topic, timeout=WAIT_S).topics[log.topic]
     assert len(found.partitions) == 3
 
 
 def test_states_are_shared_and_late_states_are_ignored(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
     config = worker()
     one, two = (closing(StatusStore(topic_logs.status_log(config), name)) for name in ("a:1", "b:1"))
-    one.start(20)
-    two.start(20)
+    one.start(WAIT_S)
+    two.start(WAIT_S)
     task = TaskId("c", 0)
     one.put("c", Status(State.RUNNING, "a:1", None, 2, "1.0"))
     one.put(task, Status(State.RUNNING, "a:1", None, 2, "1.0"))
@@ -283,7 +275,7 @@ def test_states_are_shared_and_late_states_are_ignored(worker: Callable[..., Wor
     one.add_topic("c", 0, "orders")
     eventually(lambda: two.topics("c") == {"orders"}, "the topic is known")
     for store in (one, two):
-        store.refresh(10)
+        store.refresh(WAIT_S)
         assert store.get_all("c") == {0: Status(State.RUNNING, "b:1", None, 3, None)}
         assert store.connectors() == {"c"}
     two.reset_topics("c")
@@ -298,8 +290,8 @@ def test_states_are_shared_and_late_states_are_ignored(worker: Callable[..., Wor
 def test_results_of_verifications_are_shared_and_outlive_workers(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
     config = worker()
     one, two = (closing(StatusStore(topic_logs.status_log(config), name)) for name in ("a:1", "b:1"))
-    one.start(20)
-    two.start(20)
+    one.start(WAIT_S)
+    two.start(WAIT_S)
     result = {"equal": False, "rows": 10, "differences": 2, "unsettled": 0, "seconds": 1.5, "tables": [], "sink": "c"}
 
     def results(store: StatusStore) -> VerificationResults:
@@ -311,20 +303,20 @@ def test_results_of_verifications_are_shared_and_outlive_workers(worker: Callabl
     assert stored.document == result
     newest = results(two).store("c", {**result, "equal": True})
     later = closing(StatusStore(topic_logs.status_log(config), "c:1"))
-    later.start(20)
+    later.start(WAIT_S)
     assert results(later).all() == {"c": newest}
     assert later.connectors() == frozenset()
-    later.await_read([later.put_document(DocumentKind.VERIFICATION, "c", None)], 10)
+    later.await_read([later.put_document(DocumentKind.VERIFICATION, "c", None)], WAIT_S)
     eventually(lambda: results(two).get("c") is None, "the result of the deleted connector is gone")
 
 
 def test_reset_topics_are_no_longer_returned(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
     store = closing(StatusStore(topic_logs.status_log(worker()), "a:1"))
-    store.start(20)
+    store.start(WAIT_S)
     for _ in range(10):
         for topic in ("orders", "payments"):
             store.add_topic("c", 0, topic)
-        store.await_read(store.reset_topics("c"), 10)
+        store.await_read(store.reset_topics("c"), WAIT_S)
         assert store.topics("c") == frozenset()
     assert store.reset_topics("c") == []
 
@@ -334,22 +326,22 @@ def test_offset_records_reuse_the_stored_key_bytes(worker: Callable[..., WorkerC
     one, two = (closing(OffsetTopic(topic_logs.offset_log(config))) for _ in range(2))
     records: list[LogRecord] = []
     raw = closing(TopicLog(topic_logs.offset_log(config), records.append))
-    one.start(20)
-    raw.start(20)
+    one.start(WAIT_S)
+    raw.start(WAIT_S)
     java = b'["c",{"table":"t","db":"d"}]'
-    raw.await_read(raw.send_all([(java, b'{"at":1}')], 10), 10)
-    one.refresh(10)
+    raw.await_read(raw.send_all([(java, b'{"at":1}')], WAIT_S), WAIT_S)
+    one.refresh(WAIT_S)
     partition = {"db": "d", "table": "t"}
     assert one.get("c", partition) == {"at": 1}
     one.put("c", [(partition, {"at": 2}), ({"db": "e"}, {"at": 3})])
     assert one.get("c", partition) == {"at": 2}
-    two.start(20)
+    two.start(WAIT_S)
     assert two.entries("c") == one.entries("c")
     assert [record.key for record in two.records("c", [(partition, None)])] == [java]
     two.put("c", [(partition, None)])
-    one.refresh(10)
+    one.refresh(WAIT_S)
     assert one.entries("c") == [OffsetEntry({"db": "e"}, {"at": 3})]
-    raw.read_to_end(10)
+    raw.read_to_end(WAIT_S)
     assert [record.value for record in records if record.key == java] == [b'{"at":1}', b'{"at":2}', None]
 
 
@@ -358,20 +350,20 @@ def test_refresh_waits_for_offsets_behind_an_open_transaction_of_another_task(
 ) -> None:
     config = worker(exactly_once_source_support="enabled", offset_storage_partitions="1")
     store = closing(OffsetTopic(topic_logs.offset_log(config)))
-    store.start(20)
+    store.start(WAIT_S)
     other, own = (Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"{store.topic}-{n}"}) for n in "ab")
     for task, connector, at in ((other, "other", 1), (own, "own", 2)):
-        task.init_transactions(20)
+        task.init_transactions(WAIT_S)
         task.begin_transaction()
         for record in store.records(connector, [({}, {"at": at})]):
             task.produce(record.topic, record.value, record.key, record.partition)
-        task.flush(10)
-    own.commit_transaction(10)
+        task.flush(WAIT_S)
+    own.commit_transaction(WAIT_S)
     # Returning no offset would make the next task read committed records from its source again.
     with pytest.raises(UnreachableError, match=r"no transaction in it stays open: .* kafka-transactions\.sh"):
         store.refresh(1)
-    other.abort_transaction(10)
-    store.refresh(20)
+    other.abort_transaction(WAIT_S)
+    store.refresh(WAIT_S)
     assert (store.get("own", {}), store.get("other", {})) == ({"at": 2}, None)
 
 
@@ -380,10 +372,10 @@ def test_transactional_offsets_are_in_the_same_partitions_as_plain_ones(
 ) -> None:
     config = worker(exactly_once_source_support="enabled")
     store = closing(OffsetTopic(topic_logs.offset_log(config)))
-    store.start(20)
+    store.start(WAIT_S)
     offsets = [({"n": number}, {"at": number}) for number in range(8)]
     task = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"{store.topic}-c-0"})
-    task.init_transactions(20)
+    task.init_transactions(WAIT_S)
     written: list[Written] = []
 
     def note(_: object, message: Message) -> None:
@@ -394,10 +386,10 @@ def test_transactional_offsets_are_in_the_same_partitions_as_plain_ones(
         task.begin_transaction()
         for record in store.records("c", offsets):
             task.produce(record.topic, record.value, record.key, record.partition, on_delivery=note)
-        task.flush(10)
+        task.flush(WAIT_S)
         assert store.entries("c") == []
-        end(10)
-    store.await_read(written, 10)
+        end(WAIT_S)
+    store.await_read(written, WAIT_S)
     assert len(store.entries("c")) == 8
     store.put("c", [({"n": 0}, {"at": 100})])
     assert store.get("c", {"n": 0}) == {"at": 100}
@@ -418,25 +410,26 @@ def test_failing_callback_loses_only_its_record(broker: EmbeddedBroker, unique_n
         taken.append(record.value)
 
     log = closing(TopicLog(log_settings(broker.bootstrap, unique_name("log")), take))
-    log.start(20)
-    written = log.send_all([(b"a", b"1"), (b"b", b"bad"), (b"c", None)], 10)
-    log.await_read(written, 10)
+    log.start(WAIT_S)
+    written = log.send_all([(b"a", b"1"), (b"b", b"bad"), (b"c", None)], WAIT_S)
+    log.await_read(written, WAIT_S)
     assert taken == [b"1", None]
 
 
+@pytest.mark.harms_broker
 def test_log_continues_after_a_restart_of_the_broker(broker: EmbeddedBroker, unique_name: Named, closing: Closing) -> None:
     taken: list[LogRecord] = []
     log = closing(TopicLog(log_settings(broker.bootstrap, unique_name("log"), 3), taken.append))
-    log.start(20)
-    log.await_read(log.send_all([(b"%d" % n, b"before") for n in range(6)], 10), 10)
+    log.start(WAIT_S)
+    log.await_read(log.send_all([(b"%d" % n, b"before") for n in range(6)], WAIT_S), WAIT_S)
     broker.kill()
     with pytest.raises(UnreachableError, match=r"could not be read to its end within 0.3 s"):
         log.read_to_end(0.3)
     with pytest.raises(UnreachableError, match=r"not acknowledged within 0.3 s"):
         log.send_all([(b"k", b"late")], 0.3)
     broker.start()
-    log.await_read(log.send_all([(b"k", b"after")], 20), 20)
-    log.read_to_end(20)
+    log.await_read(log.send_all([(b"k", b"after")], WAIT_S), WAIT_S)
+    log.read_to_end(WAIT_S)
     assert [(record.value, record.live) for record in taken if record.key == b"k"] == [(b"late", True), (b"after", True)]
     assert len(taken) == 8
 
@@ -454,7 +447,7 @@ def test_log_without_a_broker_waits_and_can_be_closed(unique_name: Named) -> Non
     thread = threading.Thread(target=start)
     thread.start()
     log.close()
-    thread.join(10)
+    thread.join(WAIT_S)
     assert not thread.is_alive()
     assert isinstance(raised[0], IllegalStateError)
     assert "closed" in str(raised[0])  # before it was read, or before it started
@@ -467,12 +460,12 @@ def test_records_are_in_the_partitions_of_the_java_partitioner(
 
     taken: list[LogRecord] = []
     log = closing(TopicLog(log_settings(broker.bootstrap, unique_name("log"), 25), taken.append))
-    log.start(20)
-    written = log.send_all([(f'["c",{{"id":{n}}}]'.encode(), b"{}") for n in range(60)], 10)
-    log.await_read(written, 10)
+    log.start(WAIT_S)
+    written = log.send_all([(f'["c",{{"id":{n}}}]'.encode(), b"{}") for n in range(60)], WAIT_S)
+    log.await_read(written, WAIT_S)
     assert len(taken) == 60
     assert all(record.partition == partition_of(record.key or b"", 25) for record in taken)
     reread: list[LogRecord] = []
     other = closing(TopicLog(log_settings(broker.bootstrap, log.topic, 25), reread.append))
-    other.start(20)
+    other.start(WAIT_S)
     assert {(record.key, record.live) for record in reread} == {(record.key, False) for record in taken}

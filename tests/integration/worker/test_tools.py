@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.worker.conftest import StartWorker, StateHistory, Worker, eventually
+from tests.integration.worker.conftest import StartWorker, StateHistory, Worker
+from tests.support.waiting import eventually
 from worker.model import State, TargetState, TaskId
 
 TOOLS = "org.apache.kafka.connect.tools."

@@ -9,8 +9,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from connect.trace_context import parse_traceparent
-from tests.integration.worker.conftest import StartWorker, eventually
+from tests.integration.worker.conftest import StartWorker
 from tests.support.span_collector import SpanCollector
+from tests.support.waiting import WAIT_S, eventually
 
 SECRET = "planted-4711-secret"
 
@@ -51,7 +52,7 @@ def test_put_of_the_sink_links_to_send_of_the_source_and_no_secret_leaves(
             and bool(collector.named("sink", "commit"))
         )
 
-    eventually(is_complete, "all spans", 60, explain=lambda: str([(r["sluice.connector"], s.name) for r, s in collector.spans]))
+    eventually(is_complete, "all spans", explain=lambda: str([(r["sluice.connector"], s.name) for r, s in collector.spans]))
     assert (tmp_path / "out.txt").read_text() == "1\n2\n3\n"
 
     send = collector.named("source", "send")[0]
@@ -64,7 +65,7 @@ def test_put_of_the_sink_links_to_send_of_the_source_and_no_secret_leaves(
     # The header is what other applications see.
     consumer = Consumer({"bootstrap.servers": worker.bootstrap, "group.id": topic, "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    (message,) = consumer.consume(1, 30)
+    (message,) = consumer.consume(1, WAIT_S)
     consumer.close()
     header = parse_traceparent(dict(message.headers() or [])["traceparent"] or b"")
     assert header is not None

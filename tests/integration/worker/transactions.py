@@ -16,7 +16,6 @@ from connect import ConnectError, SourceRecord
 from connect.errors import UnreachableError
 from connect.plugins import Plugins
 from connect.source import SourceTask, TransactionContext
-from tests.integration.worker.conftest import eventually
 from tests.integration.worker.fakes import (
     SCRIPTS,
     ConfirmingSource,
@@ -26,6 +25,7 @@ from tests.integration.worker.fakes import (
     ScriptedSourceTask,
     source_record,
 )
+from tests.support.waiting import WAIT_S, eventually
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.executors.task_factory import TaskFactory, TaskRequest
@@ -40,7 +40,7 @@ _STRING = "org.apache.kafka.connect.storage.StringConverter"
 Found = list[tuple[bytes | None, bytes | None]]
 
 
-def read_topic(bootstrap: str, topic: str, *, committed: bool = True, timeout_s: float = 20.0) -> Found:
+def read_topic(bootstrap: str, topic: str, *, committed: bool = True, timeout_s: float = WAIT_S) -> Found:
     """Returns all keys and values of a topic with one partition; without ``committed`` also those of open and aborted
     transactions. Raises UnreachableError when no broker answers in time."""
     isolation = "read_committed" if committed else "read_uncommitted"
@@ -72,7 +72,7 @@ class TopicOffsets:
         self._bootstrap = bootstrap
         self._topic = topic
 
-    def get(self, connector: str, partition: Mapping[str, Any] | None, *, timeout_s: float = 3.0) -> dict[str, Any] | None:
+    def get(self, connector: str, partition: Mapping[str, Any] | None, *, timeout_s: float = 30.0) -> dict[str, Any] | None:
         found = {partition_id(e.partition): e.offset for e in self.entries(connector, timeout_s=timeout_s)}
         offset = found.get(partition_id(partition))
         return None if offset is None else dict(offset)
@@ -80,7 +80,7 @@ class TopicOffsets:
     def put(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
         raise AssertionError("a task with exactly-once stores its offsets itself")
 
-    def entries(self, connector: str, *, timeout_s: float = 3.0) -> list[OffsetEntry]:
+    def entries(self, connector: str, *, timeout_s: float = 30.0) -> list[OffsetEntry]:
         found = {}
         for key, value in read_topic(self._bootstrap, self._topic, timeout_s=timeout_s):
             parsed = decode_key(key or b"")
@@ -150,17 +150,17 @@ class Run:
         task.start()
 
     def wait_until_running(self) -> None:
-        assert self.listener.started.wait(30), f"the task is not running: {self.listener.error}"
+        assert self.listener.started.wait(WAIT_S), f"the task is not running: {self.listener.error}"
 
     def failure(self) -> str:
         """Waits for the task to fail and returns the error message."""
-        assert self.listener.ended.wait(30), "the task did not end"
+        assert self.listener.ended.wait(WAIT_S), "the task did not end"
         assert self.listener.error is not None, "the task ended without an error"
         return str(self.listener.error)
 
     def stop(self) -> None:
         self.task.stop()
-        assert self.listener.ended.wait(15), "the task did not stop"
+        assert self.listener.ended.wait(WAIT_S), "the task did not stop"
 
 
 class Tasks:
@@ -205,7 +205,7 @@ class Tasks:
         for run in self._runs:
             if not run.listener.ended.is_set():
                 run.task.stop()
-                run.listener.ended.wait(15)
+                run.listener.ended.wait(WAIT_S)
 
 
 def count_up(name: str, topic: str, count: int, done: Callable[[], None], pause_s: float = 0.0) -> None:
@@ -263,7 +263,7 @@ class Setting:
         new = [NewTopic(self.topic, 1, 1), NewTopic(offsets, 1, 1, config={"cleanup.policy": "compact"})]
         admin = AdminClient({"bootstrap.servers": bootstrap})
         for future in admin.create_topics(new).values():
-            future.result(20)
+            future.result(WAIT_S)
         self.services = TopicServices(bootstrap, offsets)
         self.tasks = Tasks(bootstrap, self.services)
         self.script: Script = SCRIPTS[name]
@@ -275,7 +275,7 @@ class Setting:
         return texts(read_topic(self.bootstrap, self.topic, committed=committed))
 
     def offset(self) -> int | None:
-        found = self.services.offsets.get(self.name, {"source": "p"}, timeout_s=20)
+        found = self.services.offsets.get(self.name, {"source": "p"}, timeout_s=WAIT_S)
         return None if found is None else int(found["offset"])
 
     def wait_for_markers(self) -> None:
@@ -286,7 +286,7 @@ class Setting:
         def ends(isolation: IsolationLevel) -> list[int]:
             asked = dict.fromkeys(partitions, OffsetSpec.latest())
             found = admin.list_offsets(asked, isolation_level=isolation, request_timeout=20)
-            return [found[partition].result(21).offset for partition in partitions]
+            return [found[partition].result(WAIT_S).offset for partition in partitions]
 
         def is_over() -> bool:
             try:

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.support.waiting import WAIT_S
+
 PROGRAM = """
 import threading
 from connect.main_process import StopSignals, exit_with
@@ -35,13 +37,13 @@ def test_program_stops_on_the_first_of_many_signals(number: signal.Signals) -> N
         for _ in range(20):
             child.send_signal(number)
         try:
-            assert child.wait(60) == 7
+            assert child.wait(WAIT_S) == 7
         finally:
             child.kill()
 
 
 def test_unexpected_error_is_logged_and_ends_the_program() -> None:
     program = "from connect.main_process import exit_with\nexit_with(lambda: 1 // 0, 3)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=WAIT_S, check=False)
     assert done.returncode == 3
     assert b"ZeroDivisionError" in done.stderr

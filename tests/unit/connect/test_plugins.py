@@ -12,6 +12,7 @@ from connect.connector import SinkConnector, SourceConnector
 from connect.converters.json.converter import JsonConverter
 from connect.errors import ConfigError, PluginNotFoundError
 from connect.plugins import Kind, PluginDesc, Plugins
+from tests.support.waiting import WAIT_S
 
 
 @pytest.fixture(scope="module")
@@ -128,4 +129,4 @@ assert len(names) > 8, names
 heavy = {"pyspark", "psycopg", "psycopg2", "confluent_kafka", "sqlalchemy", "fastapi", "pyarrow", "delta"} & set(sys.modules)
 assert not heavy, heavy
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=WAIT_S)

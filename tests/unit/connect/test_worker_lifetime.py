@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from connect.worker_lifetime import VARIABLE, WorkerLifetime, executor_scope
+from tests.support.waiting import WAIT_S
 
 # Waits until the worker ends, like a process that serves all executors.
 WAIT = "import os, sys; os.write(1, b'started'); os.read(int(sys.argv[1]), 1)"
@@ -22,7 +23,7 @@ def test_end_waits_for_the_processes_that_serve_the_worker() -> None:
     assert process.stdout is not None
     assert process.stdout.read(7) == b"started"
     assert lifetime.end(30)
-    assert process.wait(30) == 0
+    assert process.wait(WAIT_S) == 0
     process.stdout.close()
     assert lifetime.end(0)
 
@@ -35,6 +36,7 @@ def test_end_reports_a_process_that_does_not_end_in_time() -> None:
 
 
 def test_only_an_executor_of_the_worker_has_its_scope(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)  # other tests share Spark's JVM
     lifetime = WorkerLifetime()
     assert executor_scope() is None
     descriptor, variables = lifetime.scope.descriptor, lifetime.variables()

@@ -18,6 +18,7 @@ from connect.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from tests.support.waiting import WAIT_S
 from worker.cancellation import Cancellation
 from worker.model import (
     ConfigVersion,
@@ -140,7 +141,15 @@ class FakeHerder:
 
     def dead_letters(self, name: str, request: Mapping[str, Any], edits: Mapping[str, str | None] | None) -> dict[str, Any]:
         self.requested.append((self._known(name), dict(request), edits))
-        return {"left": 0, "letters": [], "causes": [], "verdicts": {}}
+        found: dict[str, Any] = {"connector": name, "topic": "queue", "complete": True}
+        match request["action"]:
+            case "list":
+                return {**found, "records": 0, "left": 0, "newest_ms": None, "letters": []}
+            case "causes":
+                return {**found, "letters": 0, "causes": []}
+            case _:
+                counts: dict[str, Any] = {"checked": 0, "replayed": 0, "verdicts": {}}
+                return {**found, "dry_run": True, **counts, "next": {}, "letters": []}
 
     def connector_info(self, name: str) -> ConnectorInfo:
         return ConnectorInfo(name, self.configs[self._known(name)], self._tasks(name), "source")
@@ -228,7 +237,7 @@ class FakeHerder:
         self.asked.append((config, question))
         if config.get("connector.class") == "Hangs":
             self.hangs.set()
-            assert cancellation.wait(60)
+            assert cancellation.wait(WAIT_S)
             if cancellation.is_cancelled:
                 self.cancelled.set()
         if question is SystemQuestion.CAPABILITIES:

@@ -15,6 +15,7 @@ from rest.rest_server import RestServer
 from rest.routes.routing import ConnectRoute
 from rest.server.listeners import ListenSettings
 from tests.integration.rest.replay import Answer, Target
+from tests.support.waiting import WAIT_S
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import TargetState
 
@@ -32,7 +33,7 @@ def send(target: Target, method: str, path: str, **more: Any) -> Answer:
 
 def raw_get(target: Target, path: str) -> Any:
     """The body of a path that is sent as it is."""
-    connection = http.client.HTTPConnection(target.host, target.port, timeout=10)
+    connection = http.client.HTTPConnection(target.host, target.port, timeout=WAIT_S)
     try:
         connection.request("GET", path)
         return json.loads(connection.getresponse().read())
@@ -297,7 +298,7 @@ def test_hanging_handler_times_out_and_does_not_block_others(herder: FakeHerder,
     # Only where it hangs: others may take their time on a busy machine.
     monkeypatch.setattr(ConnectRoute, "timeout_s", property(lambda route: 0.2 if route.path == "/connectors" else 30.0))
     release = threading.Event()
-    monkeypatch.setattr(herder, "connectors", lambda: release.wait(60) and [])
+    monkeypatch.setattr(herder, "connectors", lambda: release.wait(WAIT_S) and [])
     server = RestServer.bind(ListenSettings(("http://127.0.0.1:0",)))
     server.start(herder)
     try:

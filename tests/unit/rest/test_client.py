@@ -9,6 +9,7 @@ import pytest
 from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, ConnectError, NotFoundError, UnreachableError
 from rest.client import ConnectClient
 from rest.rest_server import RestServer
+from tests.support.waiting import WAIT_S
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import ConnectorStatus, State, Status
 
@@ -56,11 +57,11 @@ def test_configuration_calls(client: ConnectClient) -> None:
 
 def test_wait_for_returns_once_the_state_is_reached(client: ConnectClient) -> None:
     client.create("c", SOURCE)
-    assert client.wait_for("c", timeout_s=5, tasks=1)["name"] == "c"
+    assert client.wait_for("c", timeout_s=WAIT_S, tasks=1)["name"] == "c"
     client.pause("c")
-    client.wait_for("c", "PAUSED", timeout_s=5)
+    client.wait_for("c", "PAUSED", timeout_s=WAIT_S)
     client.stop("c")
-    client.wait_for("c", "STOPPED", timeout_s=5)
+    client.wait_for("c", "STOPPED", timeout_s=WAIT_S)
     with pytest.raises(ConnectError, match="Connector c is not RUNNING after 0 s"):
         client.wait_for("c", timeout_s=0)
 

@@ -15,6 +15,7 @@ from rest.rest_server import RestServer
 from rest.server import connection
 from rest.server.listeners import ListenSettings
 from rest.settings import RestSettings
+from tests.support.waiting import WAIT_S
 from tests.unit.rest.fake_herder import FakeHerder
 
 LIMIT = 4096
@@ -32,7 +33,7 @@ def port() -> Iterator[int]:
 
 def exchange(port: int, *pieces: bytes) -> bytes:
     """Sends the pieces, each as one segment, and returns everything up to the end of the connection."""
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+    with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             for piece in pieces:
@@ -74,7 +75,7 @@ CHUNKED = (
 
 
 def test_one_huge_chunk_is_refused(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+    with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as sock:
         # Kept alive, so that the rest is read and dropped and the client gets the answer.
         sock.sendall(CHUNKED.replace(b"Connection: close\r\n", b""))
         sock.sendall(b"100000\r\n" + b"x" * 0x100000 + b"\r\n0\r\n\r\n")
@@ -91,7 +92,7 @@ def test_trailers_are_limited_and_never_become_headers(port: int) -> None:
 def test_rest_of_a_body_that_nobody_waits_for_cannot_hold_the_connection(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "DRAIN_TIMEOUT_S", 0.2)
     head = b"PUT /connectors/c/config HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
-    assert exchange(port, head, b"{").startswith(b"HTTP/1.1 413 "), "closed, although the client keeps it open"
+    assert exchange(port, head + b"{").startswith(b"HTTP/1.1 413 "), "closed, although the client keeps it open"
 
 
 def test_body_that_trickles_in_is_given_up() -> None:

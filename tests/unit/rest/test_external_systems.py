@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from rest.client import ConnectClient
+from tests.support.waiting import WAIT_S
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import SystemQuestion, TargetState
 
-WAIT_S = 30
 TEST, TABLES = "/sluice/connection-test", "/sluice/data-collections"
 
 

@@ -18,6 +18,7 @@ from rest.rest_server import RestServer
 from rest.server.listeners import ListenSettings
 from rest.server.thread_pools import RequestKind, ThreadPools
 from tests.integration.rest.replay import Target
+from tests.support.waiting import WAIT_S
 from tests.unit.rest.fake_herder import FakeHerder
 
 
@@ -66,14 +67,14 @@ class CountingClient(WorkerClient):
 def test_request_to_another_worker_that_got_no_thread_in_time_is_never_sent() -> None:
     pools, client, release = ThreadPools(), CountingClient(), threading.Event()
     herder: Any = FakeHerder()
-    busy = [pools.submit(RequestKind.FORWARD, lambda: release.wait(30)) for _ in range(RequestKind.FORWARD.threads)]
+    busy = [pools.submit(RequestKind.FORWARD, lambda: release.wait(WAIT_S)) for _ in range(RequestKind.FORWARD.threads)]
     peers = Peers(client, "http", pools, Forwarder(client, pools, herder))
     request = Request({"type": "http", "method": "GET", "headers": [], "path": "/"})
     try:
         assert peers.get(request, ["w:1"], "/x", 0.01).errors == {"w:1": "no answer within 0.01 s"}
     finally:
         release.set()
-    assert all(one.result(30) for one in busy)
+    assert all(one.result(WAIT_S) for one in busy)
     assert peers.get(request, ["w:1"], "/x").found == {"w:1": {}}
-    assert pools.close(time.monotonic() + 30) == []
+    assert pools.close(time.monotonic() + WAIT_S) == []
     assert client.count == 1

@@ -15,6 +15,7 @@ from rest.rest_server import RestServer
 from rest.routes import logs as logs_route
 from rest.server.listeners import ListenSettings
 from rest.server.thread_pools import RequestKind
+from tests.support.waiting import WAIT_S
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import TargetState
 from worker.observability.log_lines import LogLine
@@ -128,7 +129,7 @@ def test_waiting_requests_take_no_thread_and_end_with_the_first_line(serve: Serv
     logs.add([line("not wanted")])
     logs.add([line("wanted", level="ERROR")])
     for thread in threads:
-        thread.join(20)
+        thread.join(WAIT_S)
     assert found == [["wanted"]] * waiting
     assert client.logs("orders", after=client.logs("orders")["next"], wait_ms=1)["lines"] == []
 

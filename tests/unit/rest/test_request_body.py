@@ -8,6 +8,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from rest.middleware.request_body import RequestBodyLimit
+from tests.support.waiting import WAIT_S
 
 
 async def _given_up(turns: int) -> bool:
@@ -32,7 +33,7 @@ async def _given_up(turns: int) -> bool:
     for _ in range(turns):
         await asyncio.sleep(0)
     request.cancel()
-    await asyncio.wait({request}, timeout=1.0)
+    await asyncio.wait({request}, timeout=WAIT_S)
     ended = request.done()
     request.cancel()
     return ended

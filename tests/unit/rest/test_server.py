@@ -11,6 +11,7 @@ from rest.client import ConnectClient
 from rest.rest_server import RestServer
 from rest.server.listeners import ListenSettings, local_address
 from sluice.embedded.ports import free_ports
+from tests.support.waiting import WAIT_S
 from tests.unit.rest.fake_herder import FakeHerder
 
 
@@ -74,8 +75,8 @@ def test_stop_waits_for_a_running_request(herder: FakeHerder, monkeypatch: pytes
     answers: list[list[str]] = []
     caller = threading.Thread(target=lambda: answers.append(ConnectClient(server.url).connectors()))
     caller.start()
-    assert entered.wait(30)
-    server.stop(30)
+    assert entered.wait(WAIT_S)
+    server.stop(WAIT_S)
     caller.join()
     assert answers == [["late"]]
     with pytest.raises(UnreachableError):

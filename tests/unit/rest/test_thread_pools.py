@@ -11,18 +11,21 @@ from fastapi.routing import APIRoute
 
 from rest.app import build_api
 from rest.server.thread_pools import RequestKind, ThreadPool, ThreadPools, request_kind
+from tests.support.waiting import WAIT_S
 from tests.unit.rest.fake_herder import FakeHerder
 
 
 def test_full_pool_does_not_block_other_pools() -> None:
     before = _pool_threads()
     pools, release = ThreadPools(), threading.Event()
-    hanging = [pools.submit(RequestKind.CONFIGURE, lambda: release.wait(10)) for _ in range(RequestKind.CONFIGURE.threads + 10)]
-    assert pools.submit(RequestKind.READ, lambda: "read").result(30) == "read"
-    assert pools.submit(RequestKind.CHANGE, lambda: "changed").result(30) == "changed"
+    hanging = [
+        pools.submit(RequestKind.CONFIGURE, lambda: release.wait(2 * WAIT_S)) for _ in range(RequestKind.CONFIGURE.threads + 10)
+    ]
+    assert pools.submit(RequestKind.READ, lambda: "read").result(WAIT_S) == "read"
+    assert pools.submit(RequestKind.CHANGE, lambda: "changed").result(WAIT_S) == "changed"
     release.set()
-    assert all(future.result(30) for future in hanging)
-    assert pools.close(time.monotonic() + 5) == []
+    assert all(future.result(WAIT_S) for future in hanging)
+    assert pools.close(time.monotonic() + WAIT_S) == []
     assert _pool_threads() <= before
 
 
@@ -33,14 +36,14 @@ def _pool_threads() -> set[threading.Thread]:
 def test_call_cancelled_in_the_queue_does_not_run() -> None:
     pool, release = ThreadPool("few", 1), threading.Event()
     made = []
-    first = pool.submit(lambda: release.wait(10))
+    first = pool.submit(lambda: release.wait(WAIT_S))
     second = pool.submit(lambda: made.append("second"))
     assert second.cancel()
     release.set()
-    assert first.result(30)
-    assert pool.submit(lambda: "third").result(30) == "third"
+    assert first.result(WAIT_S)
+    assert pool.submit(lambda: "third").result(WAIT_S) == "third"
     assert made == []
-    assert pool.close(time.monotonic() + 5) == []
+    assert pool.close(time.monotonic() + WAIT_S) == []
 
 
 def test_close_returns_names_of_threads_that_still_run() -> None:
@@ -49,22 +52,22 @@ def test_close_returns_names_of_threads_that_still_run() -> None:
 
     def hang() -> None:
         entered.set()
-        release.wait(10)
+        release.wait(WAIT_S)
 
     pool.submit(hang)
-    assert entered.wait(30)
+    assert entered.wait(WAIT_S)
     assert pool.close(time.monotonic() + 0.05) == ["rest-slow-0"]
     with pytest.raises(CancelledError):
-        pool.submit(lambda: None).result(1)
+        pool.submit(lambda: None).result(WAIT_S)
     release.set()
 
 
 def test_error_of_a_call_is_raised_to_its_caller() -> None:
     pool = ThreadPool("one", 1)
     with pytest.raises(ZeroDivisionError):
-        pool.submit(lambda: 1 / 0).result(30)
-    assert pool.submit(lambda: 1).result(30) == 1
-    pool.close(time.monotonic() + 5)
+        pool.submit(lambda: 1 / 0).result(WAIT_S)
+    assert pool.submit(lambda: 1).result(WAIT_S) == 1
+    pool.close(time.monotonic() + WAIT_S)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import http.client
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -18,6 +17,7 @@ from rest.routes.routing import ConnectRoute
 from rest.server.listeners import ListenSettings
 from rest.server.thread_pools import RequestKind
 from tests.integration.rest.replay import Answer, Target
+from tests.support.waiting import WAIT_S, eventually
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import ConnectorInfo
 from worker.observability.herder_activity import HerderActivity
@@ -44,7 +44,7 @@ def serve() -> Iterator[Serve]:
 def test_missing_body_is_408(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "RequestBodyLimit", lambda inner, limit: RequestBodyLimit(inner, limit, idle_timeout_s=0.1))
     target = serve(FakeHerder())
-    with socket.create_connection((target.host, target.port), timeout=10) as slow:
+    with socket.create_connection((target.host, target.port), timeout=WAIT_S) as slow:
         slow.sendall(
             b"PUT /connectors/c/config HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
         )
@@ -64,7 +64,7 @@ class _Hanging(FakeHerder):
         return self.stages.timed_out()
 
     def put_connector(self, *args: object, **kwargs: object) -> tuple[ConnectorInfo, bool]:
-        self.release.wait(60)
+        self.release.wait(WAIT_S)
         self.restarted.append("put")
         raise ValueError("too late")
 
@@ -73,7 +73,7 @@ def test_timeout_names_the_workers_activity_and_cancels_queued_calls(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Only where it hangs: others may take their time on a busy machine.
-    monkeypatch.setattr(ConnectRoute, "timeout_s", property(lambda route: 0.3 if route.path == "/connectors" else 30.0))
+    monkeypatch.setattr(ConnectRoute, "timeout_s", property(lambda route: 0.3 if route.path == "/connectors" else WAIT_S))
     herder = _Hanging()
     target = serve(herder)
     answers: list[Answer] = []
@@ -87,7 +87,7 @@ def test_timeout_names_the_workers_activity_and_cancels_queued_calls(
         for caller in callers:
             caller.start()
         for caller in callers:
-            caller.join(30)
+            caller.join(WAIT_S)
     message = "Request timed out. The worker is currently counting sheep, which began at 1970-01-01T00:00:00Z."
     assert [answer.status for answer in answers] == [500] * count
     assert {answer.body["message"] for answer in answers} == {message}
@@ -95,7 +95,5 @@ def test_timeout_names_the_workers_activity_and_cancels_queued_calls(
     # A call in the same pool runs after all that were queued.
     assert target.send({"method": "GET", "path": "/connectors/none/offsets"}).status == 404
     assert len(herder.restarted) <= RequestKind.CONFIGURE.threads
-    deadline = time.monotonic() + 30
-    while "A REST call failed after it had timed out: too late" not in caplog.text:
-        assert time.monotonic() < deadline, caplog.text
-        time.sleep(0.01)
+    late = "A REST call failed after it had timed out: too late"
+    eventually(lambda: late in caplog.text, "the late failure", lambda: caplog.text)

@@ -14,6 +14,7 @@ import pytest
 from sluice.cli import COMMANDS
 from sluice.cli.app import build
 from sluice.cli.errors import run
+from tests.support.waiting import WAIT_S
 
 ROOT = Path(__file__).parents[3]
 HEAVY = ("confluent_kafka", "fastapi", "uvicorn", "pyspark", "pyarrow", "psycopg", "sqlalchemy", "rich")
@@ -63,7 +64,7 @@ def _on_a_terminal(words: list[str], columns: int, **environment: str) -> str:
             if not part:
                 break
             found += part
-        child.wait(60)
+        child.wait(WAIT_S)
     finally:
         os.close(ours)
         if its >= 0:

@@ -19,6 +19,7 @@ from connect.errors import ConfigError, ConnectError
 from sluice.embedded import process
 from sluice.embedded.directories import cache_dir, data_home
 from sluice.embedded.ports import _LAST_PORT, LOOPBACK, free_ports, port_is_free, require_free_port
+from tests.support.waiting import WAIT_S
 
 
 def sleeper(tmp_path: Path, code: str = "import time; time.sleep(60)") -> subprocess.Popen[bytes]:
@@ -32,7 +33,7 @@ def test_pid_file_identifies_its_process_until_it_ends(tmp_path: Path) -> None:
     assert pid_file.read() == server
     assert process.end(server, first=signal.SIGTERM, grace_s=5)
     assert pid_file.read() is None
-    child.wait(30)
+    child.wait(WAIT_S)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="how Linux shows a process whose first thread has ended")
@@ -55,7 +56,7 @@ def test_process_runs_until_its_last_thread_has_ended(tmp_path: Path) -> None:
     assert process.end(server, first=signal.SIGKILL, grace_s=30)
     assert pid_file.read() is None
     assert port_is_free(port)
-    child.wait(30)
+    child.wait(WAIT_S)
 
 
 def test_reused_pid_is_not_mistaken_for_the_server(tmp_path: Path) -> None:
@@ -73,16 +74,16 @@ def test_stale_or_incomplete_pid_file_reads_as_none(tmp_path: Path, text: str) -
 def test_process_that_ignores_the_first_signal_is_killed(tmp_path: Path) -> None:
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
     child = sleeper(tmp_path, code)
-    process.wait_ready("it", child, lambda: process.log_size(tmp_path / "log") > 0, tmp_path / "log", 0, 10)
+    process.wait_ready("it", child, lambda: process.log_size(tmp_path / "log") > 0, tmp_path / "log", 0, WAIT_S)
     server = process.PidFile(tmp_path / "pid").write(child.pid, 1)
     assert not process.end(server, first=signal.SIGTERM, grace_s=0.2)
-    assert child.wait(30) == -signal.SIGKILL
+    assert child.wait(WAIT_S) == -signal.SIGKILL
 
 
 def test_log_of_a_failed_start_is_reported(tmp_path: Path) -> None:
     child = sleeper(tmp_path, "raise SystemExit('the disk is full')")
     with pytest.raises(ConnectError, match=r"(?s)ended while starting \(exit code 1\).*the disk is full.*full log is"):
-        process.wait_ready("the server", child, lambda: False, tmp_path / "log", 0, 10)
+        process.wait_ready("the server", child, lambda: False, tmp_path / "log", 0, WAIT_S)
 
 
 def test_server_that_never_responds_times_out(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_server_that_never_responds_times_out(tmp_path: Path) -> None:
     with pytest.raises(ConnectError, match=r"did not respond within 0\.2 s"):
         process.wait_ready("the server", child, lambda: False, tmp_path / "log", 0, 0.2)
     child.kill()
-    child.wait(30)
+    child.wait(WAIT_S)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
@@ -114,7 +115,7 @@ except Exception:
     print(started[0].pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    done = subprocess.run([sys.executable, "-c", parent], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([sys.executable, "-c", parent], capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     pid = int(done.stdout)
     try:

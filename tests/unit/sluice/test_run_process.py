@@ -10,6 +10,7 @@ import pytest
 
 from connect.errors import ConfigError, ConnectError
 from sluice.run.distributed import exit_code
+from tests.support.waiting import WAIT_S
 
 BEGINS = """
 import ctypes, signal, sys, threading, time
@@ -43,7 +44,7 @@ def test_signals_stop_the_worker(number: signal.Signals) -> None:
         assert child.stdout is not None
         assert child.stdout.readline() == b"ready\n"
         child.send_signal(number)
-        assert child.wait(20) == 0
+        assert child.wait(WAIT_S) == 0
 
 
 def test_repeated_signals_stop_the_worker() -> None:
@@ -56,7 +57,7 @@ def test_repeated_signals_stop_the_worker() -> None:
                 child.send_signal(signal.SIGTERM)
             try:
                 # By the signal itself when it came after the interpreter had put its handlers away.
-                assert child.wait(20) in (0, -signal.SIGTERM)
+                assert child.wait(WAIT_S) in (0, -signal.SIGTERM)
             finally:
                 child.kill()
 
@@ -85,7 +86,7 @@ stop.wait()
         child.stdin.write(b"now\n")
         child.stdin.flush()
         try:
-            assert child.wait(20) == 0
+            assert child.wait(WAIT_S) == 0
         finally:
             child.kill()
 
@@ -116,7 +117,7 @@ exit_with(run, 2)
         assert child.stdout.readline() == b"ready\n"
         child.send_signal(signal.SIGTERM)
         try:
-            _, told = child.communicate(timeout=60)
+            _, told = child.communicate(timeout=WAIT_S)
         finally:
             child.kill()
     assert child.returncode == code
@@ -148,7 +149,7 @@ exit_with(run, 2)
         assert child.stdout.readline() == b"ready\n"
         child.send_signal(signal.SIGTERM)
         try:
-            assert child.wait(60) == 4
+            assert child.wait(WAIT_S) == 4
         finally:
             child.kill()
 
@@ -166,7 +167,7 @@ def run():
 exit_with(run, 2)
 """
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=WAIT_S, check=False)
     assert done.returncode == 2
     assert b"ValueError: unheard of" in done.stderr
 

@@ -9,6 +9,7 @@ import pytest
 from sluice.cli.keys import Keys, name_of, split_keys
 from sluice.cli.top import TopView, _short_number
 from sluice.online.rates import ConnectorRates
+from tests.support.waiting import WAIT_S
 
 LONG = "customers-of-the-northern-region-orders-and-invoices-replicated-to-the-lake"
 
@@ -120,7 +121,7 @@ def test_each_key_of_pasted_text_is_returned(monkeypatch: pytest.MonkeyPatch) ->
         with Keys() as keys:
             for text in ("j" * 100, "\x1b[6~ü", "\x1b"):
                 keyboard.write(text.encode())
-            found = [keys.wait(30) for _ in range(103)]
+            found = [keys.wait(WAIT_S) for _ in range(103)]
             assert keys.wait(0) is None
     assert found == [*["down"] * 100, "page down", "ü", "\x1b"]
 

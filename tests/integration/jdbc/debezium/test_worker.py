@@ -11,8 +11,8 @@ from connect.config.properties import read_properties
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.jdbc.debezium.conftest import Copy
-from tests.integration.worker.conftest import eventually
 from tests.integration.worker.test_process import CONFIGS, Process
+from tests.support.waiting import WAIT_S, eventually
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 WORKER = {"key.converter": JSON, "value.converter": JSON, "offset.flush.interval.ms": "200", "task.executors": "0"}
@@ -24,7 +24,7 @@ def process(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Process]:
     yield made
     if made.popen is not None and made.popen.poll() is None:
         made.popen.kill()
-        made.popen.wait(10)
+        made.popen.wait(WAIT_S)
 
 
 @pytest.fixture
@@ -70,10 +70,10 @@ def test_examples_copy_tables_and_apply_changes(
         query = f"SELECT * FROM {{}}{table} ORDER BY id"
         return there and second.rows(query.format("")) == copy.rows(query.format("shop."))
 
-    eventually(lambda: equal("customers") and equal("orders"), "the snapshot is there", timeout_s=60, explain=process.text)
+    eventually(lambda: equal("customers") and equal("orders"), "the snapshot is there", explain=process.text)
     copy.run("UPDATE shop.customers SET balance = -1 WHERE id % 5 = 0; DELETE FROM shop.orders WHERE customer = 3")
     copy.run("ALTER TABLE shop.orders ADD COLUMN note text; INSERT INTO shop.orders VALUES (1000, 1, 'new')")
-    eventually(lambda: equal("customers") and equal("orders"), "the changes are there", timeout_s=60, explain=process.text)
+    eventually(lambda: equal("customers") and equal("orders"), "the changes are there", explain=process.text)
     assert second.columns("customers") == {
         "id": "integer NOT NULL", "name": "text NOT NULL", "balance": "numeric(10,2)", "born": "timestamp(6) with time zone",
     }  # fmt: skip

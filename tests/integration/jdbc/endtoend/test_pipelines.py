@@ -20,9 +20,9 @@ import pytest
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.integration.worker.conftest import eventually
 from tests.integration.worker.test_process import Process
 from tests.support.registry import EmbeddedRegistry
+from tests.support.waiting import WAIT_S, eventually
 
 Name = Callable[[str], str]
 Row = tuple[Any, ...]
@@ -64,7 +64,7 @@ class Pipelines:
             {"content-type": "application/json"},
             method=method,
         )
-        with urllib.request.urlopen(request, timeout=60):
+        with urllib.request.urlopen(request, timeout=WAIT_S):
             pass
 
     def add(self, name: str, *parts: dict[str, str]) -> None:
@@ -78,7 +78,7 @@ class Pipelines:
             offsets = self.process.get(f"/connectors/{sink}/offsets")["offsets"]
             return bool(sum(entry["offset"]["kafka_offset"] for entry in offsets) >= count)
 
-        eventually(written, f"{sink} wrote {count} records", timeout_s=30, explain=self.process.text)
+        eventually(written, f"{sink} wrote {count} records", explain=self.process.text)
 
     def end(self) -> None:
         while self.names:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from connectors.jdbc.sql import Sql
 from connectors.jdbc.table_name import TableName
 from connectors.jdbc.urls.connection_url import parse_connection_url
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.waiting import eventually
 
 
 class Desk:
@@ -48,9 +48,8 @@ class Desk:
     def asleep(self) -> None:
         """Returns when the session is in pg_sleep."""
         pid = self.session.driver.info.backend_pid
-        deadline = time.monotonic() + 30
-        while not self.sql("SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'", pid):
-            assert time.monotonic() < deadline
+        sleeps = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
+        eventually(lambda: self.sql(sleeps, pid), "pg_sleep")
 
     @staticmethod
     def table_name(name: str) -> TableName:

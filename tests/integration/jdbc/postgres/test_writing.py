@@ -17,6 +17,7 @@ from connectors.jdbc.errors import DatabaseLostError, RowRejectedError, Statemen
 from connectors.jdbc.options import InsertMode, SinkField, WriteOptions
 from connectors.jdbc.sql import Sql
 from tests.integration.jdbc.postgres.conftest import Desk, sink_fields
+from tests.support.waiting import WAIT_S
 
 K = ("k", Schema.INT32)
 V = ("v", Schema.OPTIONAL_STRING)
@@ -340,7 +341,7 @@ def test_tasks_that_upsert_the_same_rows_in_opposite_orders_do_not_deadlock(desk
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(WAIT_S)
     assert failures == []
     assert desk.sql("SELECT count(*) FROM t") == [(300,)]
 

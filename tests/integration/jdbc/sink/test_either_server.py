@@ -17,6 +17,7 @@ from connect.testing.harness import MemoryReporter
 from connectors.jdbc import JdbcSink
 from tests.integration.jdbc.shops import PostgresShop, Shop
 from tests.integration.jdbc.sink.conftest import UPSERT
+from tests.support.waiting import WAIT_S
 from tests.unit.connectors.jdbc.sink_rig import KEY, OLDER, Records, put_all
 
 CHANGES = st.lists(
@@ -106,7 +107,7 @@ def test_tasks_can_create_and_alter_the_same_table_concurrently(shop: Shop) -> N
             with shop.sink(UPSERT, auto__evolve="true") as sink:
                 schema = schemas[number]
                 one = Records().record(KEY, Struct(KEY, [number]), schema, Struct(schema, [number, "x", "y"]))
-                barrier.wait(20)
+                barrier.wait(WAIT_S)
                 for left in reversed(range(tries)):
                     try:
                         sink.put(one)
@@ -123,7 +124,7 @@ def test_tasks_can_create_and_alter_the_same_table_concurrently(shop: Shop) -> N
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(WAIT_S)
         assert not failures
         assert shop.rows("SELECT id, f0, f1, f2, f3, shared FROM people ORDER BY id") == [
             (i, *("x" if j == i else None for j in range(4)), "y") for i in range(4)

@@ -13,7 +13,7 @@ from connect.testing.harness import MemoryReporter
 from connectors.jdbc import JdbcSink
 from tests.integration.jdbc.shops import PostgresShop
 from tests.integration.jdbc.sink.conftest import UPSERT
-from tests.integration.worker.conftest import eventually
+from tests.support.waiting import WAIT_S, eventually
 from tests.unit.connectors.jdbc.sink_rig import KEY, OLDER, Records, reported
 
 
@@ -183,7 +183,7 @@ def test_two_tasks_upsert_the_same_rows_of_one_table(shop: PostgresShop) -> None
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(WAIT_S)
     assert not failures
     assert shop.rows("SELECT count(*), count(age) FROM people") == [(400, 200)]
     assert shop.rows("SELECT DISTINCT name IN ('a14', 'b14') FROM people WHERE id < 1000") == [(True,)]
@@ -206,7 +206,7 @@ def test_stop_cancels_a_put_that_waits_for_a_lock_and_nothing_is_written(shop: P
             writer.start()
             eventually(lambda: bool(shop.rows("SELECT 1 FROM pg_locks WHERE NOT granted")), "the sink waits")
             sink.task.stop()
-            writer.join(30)
+            writer.join(WAIT_S)
             assert not writer.is_alive()
         assert [type(error) for error in ended] == [RetriableError]
         assert shop.rows("SELECT name FROM people") == [("a",)]
@@ -220,7 +220,7 @@ def test_put_continues_when_a_lock_is_released(shop: PostgresShop, people: Recor
             shop.run("LOCK TABLE people")
             thread.start()
             eventually(lambda: bool(shop.rows("SELECT 1 FROM pg_locks WHERE NOT granted")), "the sink waits")
-        thread.join(30)
+        thread.join(WAIT_S)
     assert shop.rows("SELECT * FROM people") == [(1, "a", 1)]
 
 

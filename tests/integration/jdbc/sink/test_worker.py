@@ -15,8 +15,8 @@ from connect.config.properties import read_properties
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.jdbc.shops import PostgresShop, Shop
 from tests.integration.jdbc.sink.conftest import Name
-from tests.integration.worker.conftest import eventually
 from tests.integration.worker.test_process import CONFIGS, Process, connector
+from tests.support.waiting import WAIT_S, eventually
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 # A killed worker cannot leave its group: the next one waits until the broker misses it.
@@ -48,7 +48,7 @@ def process(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Callable[..., Pr
     for one in made:
         if one.popen is not None and one.popen.poll() is None:
             one.popen.kill()
-            one.popen.wait(10)
+            one.popen.wait(WAIT_S)
 
 
 class Topic:
@@ -67,7 +67,7 @@ class Topic:
                 members = dict(zip(("id", "name", "age"), person, strict=True))
                 value = json.dumps({"schema": VALUE, "payload": members})
             self._producer.produce(self.name, value, json.dumps({"schema": KEY, "payload": {"id": number}}))
-        assert self._producer.flush(20) == 0
+        assert self._producer.flush(WAIT_S) == 0
 
 
 def sink(one: Process, shop: Shop, topic: str, **config: str) -> Path:
@@ -103,7 +103,7 @@ def test_worker_killed_during_or_after_a_batch_loses_nothing(
         one.start(file, env={"SLUICE_CRASH_AT": f"worker/{point}"})
         assert one.exit_code() == -signal.SIGKILL, one.text()
     one.start(file).wait_ready()
-    eventually(lambda: committed(one, topic.name) == 660, "all is committed", timeout_s=60, explain=one.text)
+    eventually(lambda: committed(one, topic.name) == 660, "all is committed", explain=one.text)
     assert {row[0]: row[1:] for row in shop.rows("SELECT id, name, age FROM people")} == expected
     assert one.end() == 0
 
@@ -113,13 +113,13 @@ def test_database_restart_loses_nothing(process: Callable[..., Process], shop: P
     topic = Topic(one.bootstrap, unique_name("people"))
     one.start(sink(one, shop, topic.name, connection__attempts="1", max__retries="1000")).wait_ready()
     topic.send(*[(number, "before", 1) for number in range(300)])
-    eventually(lambda: committed(one, topic.name) == 300, "the first records are there", timeout_s=60, explain=one.text)
+    eventually(lambda: committed(one, topic.name) == 300, "the first records are there", explain=one.text)
     shop.connection.close()
     shop.server.kill()
     topic.send(*[(number, "after", 2) for number in range(200, 500)])
-    eventually(lambda: "remainingRetries" in one.text(), "the sink misses the database", timeout_s=60, explain=one.text)
+    eventually(lambda: "remainingRetries" in one.text(), "the sink misses the database", explain=one.text)
     shop.server.start()
-    eventually(lambda: committed(one, topic.name) == 600, "all is committed", timeout_s=60, explain=one.text)
+    eventually(lambda: committed(one, topic.name) == 600, "all is committed", explain=one.text)
     shop.reconnect()
     assert shop.rows("SELECT name, count(*) FROM people GROUP BY name ORDER BY name") == [("after", 300), ("before", 200)]
     assert one.end() == 0
@@ -144,7 +144,7 @@ def test_example_writes_changes_and_sends_rejected_records_to_the_dead_letter_qu
         found = one.get(f"/connectors/{own['name']}/offsets")["offsets"]
         return {entry["partition"]["kafka_topic"]: entry["offset"]["kafka_offset"] for entry in found}
 
-    eventually(lambda: offsets() == {people.name: 201, orders.name: 3}, "all is committed", timeout_s=60, explain=one.text)
+    eventually(lambda: offsets() == {people.name: 201, orders.name: 3}, "all is committed", explain=one.text)
     assert shop.rows(f"SELECT count(*), max(age) FROM {people.name}") == [(195, 1)]
     assert shop.rows(f"SELECT * FROM {orders.name}") == [(2, "second", 2)]
     letters = dead_letters(one.bootstrap, dlq)
@@ -158,7 +158,7 @@ def dead_letters(bootstrap: str, topic: str) -> list[tuple[int, str]]:
     """Numbers of people, with what is said of them."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "look", "enable.auto.commit": False})
     try:
-        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1]
+        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=WAIT_S)[1]
         consumer.assign([TopicPartition(topic, 0, 0)])
         found: list[tuple[int, str]] = []
         while len(found) < end:
@@ -183,7 +183,7 @@ def test_errant_record_without_tolerance_fails_the_task_and_is_named(
         found: dict[str, Any] = one.get(f"/connectors/sink-{topic.name}/status")["tasks"][0]
         return found
 
-    eventually(lambda: task()["state"] == "FAILED", "FAILED", timeout_s=60, explain=one.text)
+    eventually(lambda: task()["state"] == "FAILED", "FAILED", explain=one.text)
     first = task()["trace"]
     assert f"Record of topic {topic.name}, partition 0, offset 1 cannot be written: Sink connector" in first
     assert "set delete.enabled=true" in first

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from connect.testing.harness import MemoryOffsets, SourceHarness
 from connectors.jdbc import JdbcSource
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.waiting import WAIT_S, Deadline
 
 
 class Database:
@@ -55,7 +55,7 @@ def postgres_database(server: EmbeddedPostgres) -> Iterator[Database]:
     with connect("postgres") as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
         # A statement that never gets its lock fails, instead of the whole test.
-        connection.execute(f"ALTER DATABASE {name} SET lock_timeout = '10s'".encode())
+        connection.execute(f"ALTER DATABASE {name} SET lock_timeout = '{WAIT_S:g}s'".encode())
     config = {
         "connection.url": f"jdbc:postgresql://{server.host}:{server.port}/{name}",
         "connection.user": server.user,
@@ -101,7 +101,7 @@ def sqlite(tmp_path: Path) -> Database:
     path = tmp_path / "shop.db"
 
     def execute(statements: tuple[str, ...]) -> None:
-        connection = sqlite3.connect(path)
+        connection = sqlite3.connect(path, timeout=WAIT_S)
         with contextlib.closing(connection), connection:
             for statement in statements:
                 connection.execute(statement)
@@ -162,7 +162,7 @@ class Source:
     def await_deal(self, tasks: int | None = None) -> None:
         """Waits until the connector requests new tasks, then restarts them; with ``tasks``, repeats until there are so many."""
         while True:
-            assert self.context.reconfigured.acquire(timeout=20), "the connector did not ask for new tasks"
+            assert self.context.reconfigured.acquire(timeout=WAIT_S), "the connector did not ask for new tasks"
             self.deal()
             if tasks is None or len(self.harnesses) == tasks:
                 return
@@ -171,20 +171,15 @@ class Source:
         """Polls each task once."""
         return [record for harness in self.harnesses for record in harness.poll()]
 
-    def read(self, count: int, timeout_s: float = 20) -> list[SourceRecord]:
+    def read(self, count: int) -> list[SourceRecord]:
         """Polls until there are at least so many records."""
-        found: list[SourceRecord] = []
-        deadline = time.monotonic() + timeout_s
-        while len(found) < count:
-            assert time.monotonic() < deadline, f"{len(found)} records, expected {count}"
-            found += self.poll()
-        return found
+        return self.read_until(lambda found: len(found) >= count)
 
-    def read_until(self, done: Callable[[list[SourceRecord]], bool], timeout_s: float = 20) -> list[SourceRecord]:
+    def read_until(self, done: Callable[[list[SourceRecord]], bool]) -> list[SourceRecord]:
         found: list[SourceRecord] = []
-        deadline = time.monotonic() + timeout_s
+        deadline = Deadline("records", lambda: f"there are {len(found)}")
         while not done(found):
-            assert time.monotonic() < deadline, f"not in time; {len(found)} records"
+            deadline.check()
             found += self.poll()
         return found
 

@@ -172,7 +172,7 @@ def test_future_and_delayed_rows_wait_for_the_databases_clock(database: Database
     }[database.kind]
     database.execute(ORDERS, insert(1, 1), insert(2, 2, "2999-01-01 00:00:00"), f"INSERT INTO orders SELECT 3, 'x', {past}")
     keys = {"mode": "timestamp", "timestamp_column_name": "changed"}
-    assert column(start(database, keys, timestamp_delay_interval_ms="60000").read(1), "id") == [1]
+    assert column(start(database, keys, timestamp_delay_interval_ms="3600000").read(1), "id") == [1]
     assert column(start(database, keys, timestamp_delay_interval_ms="5000").read(2), "id") == [1, 3]
 
 

@@ -48,9 +48,9 @@ def test_records_and_offsets_are_those_of_aivens_connector(scenario: str, reques
     distinct = len({json.dumps(record, sort_keys=True) for record in expected}) if bulk else len(expected)
     records: list[SourceRecord] = []
     for count, statements in recorded["during"] if not bulk else []:
-        records += source.read(count - len(records), timeout_s=30)
+        records += source.read(count - len(records))
         database.execute(*statements)
-    records += source.read(distinct - len(records), timeout_s=30)
+    records += source.read(distinct - len(records))
     assert source.poll() == []
     converter = JsonConverter()
     found = []

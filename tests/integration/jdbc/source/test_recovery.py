@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from connect.testing.harness import MemoryOffsets
 from connectors.jdbc.source.task import JdbcSourceTask
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.jdbc.source.conftest import Database, Sources, column, postgres_database
+from tests.support.waiting import WAIT_S, eventually
 
 ORDERS = "CREATE TABLE orders (id INTEGER NOT NULL PRIMARY KEY, name TEXT)"
 
@@ -49,18 +49,16 @@ def test_stop_cancels_a_running_query(database: Database, start: Sources) -> Non
     thread.start()
     task = harness.task
     assert isinstance(task, JdbcSourceTask)
-    deadline = time.monotonic() + 30
-    while not task._in_use.is_busy:
-        assert time.monotonic() < deadline
-        assert thread.is_alive()
+    eventually(lambda: task._in_use.is_busy or not thread.is_alive(), "a running query", pause_s=0)
+    assert thread.is_alive()
     task.stop()
-    thread.join(30)
+    thread.join(WAIT_S)
     assert not thread.is_alive()
     assert polled == [[]]
 
 
 def test_query_timeout_fails_the_task_and_names_the_key(postgres: Database, start: Sources) -> None:
-    source = start(postgres, mode="bulk", query=ENDLESS["postgres"], statement_timeout_ms="50")
+    source = start(postgres, mode="bulk", query=ENDLESS["postgres"], statement_timeout_ms="1000")
     with pytest.raises(ConnectError, match="running the query"):
         source.read(1)
 
@@ -93,7 +91,7 @@ def test_server_restart_loses_no_row(tmp_path: Path, start: Sources) -> None:
         server.stop()
         restarted = threading.Thread(target=server.start)
         restarted.start()
-        records += source.read(20_000 - len(records), timeout_s=30)
+        records += source.read(20_000 - len(records))
         restarted.join()
         assert column(records, "id") == list(range(1, 20_001))
         database.execute("INSERT INTO orders VALUES (20001, 'new')")

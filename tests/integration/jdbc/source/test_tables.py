@@ -12,6 +12,7 @@ import pytest
 from connect.errors import ConfigError, ConnectError
 from connectors.jdbc import AivenJdbcSource, JdbcSource
 from tests.integration.jdbc.source.conftest import Database, Sources, column, rows
+from tests.support.waiting import WAIT_S
 
 
 def make(*tables: str) -> list[str]:
@@ -135,7 +136,7 @@ def test_repeated_failure_to_list_tables_fails_the_connector(
         raise ConnectError("no list today")
 
     monkeypatch.setattr(monitor, "_discover", fail)
-    assert source.context.failed.wait(10)
+    assert source.context.failed.wait(WAIT_S)
     assert [str(error) for error in source.context.errors] == ["no list today"]
     assert calls.acquire(blocking=False)
     assert calls.acquire(blocking=False)

@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, TopicPartition
 from connect.config.properties import read_properties
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.jdbc.source.conftest import Database
-from tests.integration.worker.conftest import eventually
 from tests.integration.worker.test_process import CONFIGS, Process
+from tests.support.waiting import WAIT_S, eventually
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 QUICK = {
@@ -38,7 +38,7 @@ def process(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Callable[[], Pro
     for one in made:
         if one.popen is not None and one.popen.poll() is None:
             one.popen.kill()
-            one.popen.wait(10)
+            one.popen.wait(WAIT_S)
 
 
 class Topic:
@@ -92,12 +92,12 @@ def test_example_reads_all_rows_although_its_worker_is_killed(
 
     one.start(file)
     for records in (2_000, 12_000):
-        eventually(partial(are_there, records), "records come", timeout_s=60, explain=one.text)
+        eventually(partial(are_there, records), "records come", explain=one.text)
         assert one.popen is not None
         one.popen.kill()
-        one.popen.wait(10)
+        one.popen.wait(WAIT_S)
         one.start(file)
-    eventually(all_there, "all rows are there", timeout_s=60, explain=one.text)
+    eventually(all_there, "all rows are there", explain=one.text)
     for topic in topics:
         assert all(key == {"id": value["id"]} for key, value in topic.records)
         # What comes again is what was sent and not yet stored, not what was done.
@@ -106,7 +106,7 @@ def test_example_reads_all_rows_although_its_worker_is_killed(
     postgres.execute("UPDATE orders SET name = 'changed', updated_at = now() WHERE id = 5")
     eventually(
         lambda: ({"id": 5}, "changed") in [(key, value["name"]) for key, value in topics[1].read()],
-        "the change comes", timeout_s=60, explain=one.text,
+        "the change comes", explain=one.text,
     )  # fmt: skip
     assert postgres.config["connection.password"] not in one.text()
     assert one.end() == 0

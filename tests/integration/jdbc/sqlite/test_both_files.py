@@ -24,6 +24,7 @@ from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOpt
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
 from tests.integration.jdbc.sqlite.desk import Desk, open_database, session_of, sink_fields, through_json
+from tests.support.waiting import WAIT_S
 
 UPSERT, UPDATE, INSERT = InsertMode.UPSERT, InsertMode.UPDATE, InsertMode.INSERT
 ID = SinkField("id", Schema.INT64, is_key=True)
@@ -318,7 +319,7 @@ def test_an_in_memory_database_is_shared_by_all_threads(kind: str) -> None:
         desk.sql("CREATE TABLE a (id BIGINT)", "INSERT INTO a VALUES (1)")
         thread = threading.Thread(target=lambda: found.append(desk.read("a")[1]))
         thread.start()
-        thread.join(30)
+        thread.join(WAIT_S)
         assert found == [[[1]]]
     finally:
         desk.close()

@@ -1,20 +1,17 @@
 """Random DDL on a real server: the model stays equal to SHOW CREATE TABLE.
 
-``SLUICE_DDL_STATEMENTS`` sets the number of statements, ``SLUICE_DDL_SEED`` the sequence.
+``SLUICE_STATEMENTS`` is the number of statements.
 """
 
 from __future__ import annotations
-
-import os
-import random
 
 import pymysql
 import pytest
 
 from tests.integration.mysql.schema.conftest import ModeledDatabase
+from tests.support import randomness
 
-_STATEMENTS = int(os.environ.get("SLUICE_DDL_STATEMENTS", "80"))
-_SEED = int(os.environ.get("SLUICE_DDL_SEED", "7"))
+_STATEMENTS = randomness.size("SLUICE_STATEMENTS", 80)
 
 _TYPES = (
     "INT", "INT(5) UNSIGNED", "INTEGER UNSIGNED ZEROFILL", "TINYINT(1)", "BOOL", "SMALLINT", "MEDIUMINT UNSIGNED",
@@ -40,8 +37,8 @@ _DEFAULTS = {
 class _Statements:
     """Chooses statements. Many are refused by the server, which is no loss."""
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
+    def __init__(self) -> None:
+        self._random = randomness.chance("alterations")
 
     def _chance(self, share: float) -> bool:
         return self._random.random() < share
@@ -145,7 +142,7 @@ class _Statements:
 @pytest.mark.timeout(1200)
 def test_model_stays_equal_to_the_server_through_random_alterations(modeled: ModeledDatabase) -> None:
     modeled.query("SET SESSION sql_mode = 'STRICT_ALL_TABLES', SESSION foreign_key_checks = 0")
-    statements = _Statements(_SEED)
+    statements = _Statements()
     executed: list[str] = []
     for _ in range(_STATEMENTS * 20):
         if len(executed) == _STATEMENTS:

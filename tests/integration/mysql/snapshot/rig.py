@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -24,8 +23,7 @@ from connectors.mysql.streaming.observers import BinlogObservers
 from connectors.mysql.streaming.session import BinlogStream
 from connectors.mysql.streaming.structure_changes import StructureChanges
 from sluice.embedded.mariadb import EmbeddedMariaDB
-
-WAIT_S = 60.0
+from tests.support.waiting import Deadline
 
 
 class SourceAttempt:
@@ -48,18 +46,18 @@ class SourceAttempt:
     def read_all(self) -> list[SourceRecord]:
         """Reads the snapshot to its end."""
         found: list[SourceRecord] = []
-        deadline = time.monotonic() + WAIT_S
+        deadline = Deadline("the end of the snapshot", self.snapshot.progress)
         while not self.snapshot.done:
-            assert time.monotonic() < deadline, self.snapshot.progress()
+            deadline.check()
             found += self.snapshot.read()
         return found
 
     def read_some(self, count: int) -> list[SourceRecord]:
         """Reads whole batches of rows."""
         found: list[SourceRecord] = []
-        deadline = time.monotonic() + WAIT_S
+        deadline = Deadline(f"{count} rows", self.snapshot.progress)
         while len(found) < count:
-            assert time.monotonic() < deadline, self.snapshot.progress()
+            deadline.check()
             found += [record for record in self.snapshot.read() if is_row(record)]
         return found
 
@@ -70,9 +68,9 @@ class SourceAttempt:
         stream = BinlogStream(self.settings, self.tables, changes, self.sessions, builder, BinlogObservers())
         stream.start(self.server, begin, stop)
         found: list[SourceRecord] = []
-        deadline = time.monotonic() + WAIT_S
+        deadline = Deadline("the end of the changes", lambda: stream.position)
         while not stream.is_at_stop:
-            assert time.monotonic() < deadline, stream.position
+            deadline.check()
             stream.read()
             found += stream.take_records()
         stream.disconnect()

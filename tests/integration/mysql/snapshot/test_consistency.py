@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from connectors.mysql.server import read_position, read_server
 from connectors.mysql.snapshot import point, row_stream, table_plan
 from tests.integration.mysql.snapshot import rig
 from tests.integration.mysql.snapshot.rig import SnapshotSource, SourceAttempt, markers, replay, values_of
+from tests.support.waiting import WAIT_S, eventually
 
 MODES = ("minimal", "extended", "none", "minimal_at_least_once")
 
@@ -56,7 +57,7 @@ class Writer(threading.Thread):
 
     def stop(self) -> None:
         self._stopped.set()
-        self.join(30)
+        self.join(WAIT_S)
         assert not self.is_alive()
         assert self.error is None
 
@@ -89,23 +90,14 @@ def test_snapshot_and_stream_are_the_tables_under_writes(source: SnapshotSource,
         before = writer.rounds
         records = attempt.read_some(500)
         if mode != "extended":  # which stops writes until the end
-            wait_for(lambda: writer.rounds > before + 20)
+            eventually(lambda: writer.rounds > before + 20, "writes")
         records += attempt.read_all()
-        wait_for(lambda: writer.rounds > before + 40)
+        eventually(lambda: writer.rounds > before + 40, "writes")
     end = read_position(source.sql, attempt.server)
     assert max(Counter(values_of(records, "a")).values()) == 1
     records += attempt.stream(attempt.snapshot.position, end)
     for name in "ab":
         assert replay(records, name) == source.rows(name)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    stopped = threading.Event()
-    for _ in range(3000):
-        if condition():
-            return
-        stopped.wait(0.01)
-    raise AssertionError("waited too long")
 
 
 def test_parallel_reading_returns_the_rows_of_serial_reading(source: SnapshotSource) -> None:
@@ -255,9 +247,10 @@ def test_connections_that_wait_for_an_altered_table_read_others(source: Snapshot
     alter = threading.Thread(target=lambda: source.execute("ALTER TABLE a ADD COLUMN w INT, ALGORITHM=COPY"))
     watcher = source.connect()
     alter.start()
-    wait_for(lambda: bool(watcher.query("SELECT 1 FROM information_schema.processlist WHERE state LIKE '%metadata lock%'")))
+    waiting = "SELECT 1 FROM information_schema.processlist WHERE state LIKE '%metadata lock%'"
+    eventually(lambda: watcher.query(waiting), "a session that waits")
     records = attempt.read_all()
-    alter.join(30)
+    alter.join(WAIT_S)
     assert not other.is_lost
     for name in "ab":
         assert sorted(values_of(records, name)) == list(range(1, 2001))
@@ -304,7 +297,7 @@ def test_mysql_without_reported_positions(as_mysql: SnapshotSource, mode: str, m
     taken = [point._START, point._START]
     assert locks == (["FLUSH TABLES WITH READ LOCK", *taken, "UNLOCK TABLES"] if mode == "minimal" else taken)
     with writing(source) as writer:
-        wait_for(lambda: writer.rounds > 20)
+        eventually(lambda: writer.rounds > 20, "writes")
     records = attempt.read_all()
     assert len(records) == 4000
     position = attempt.snapshot.position

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from connectors.mysql.server import ServerInfo, read_server
 from connectors.mysql.snapshot import row_stream, table_plan
 from tests.integration.mysql.snapshot import rig
 from tests.integration.mysql.snapshot.rig import SnapshotSource, SourceAttempt, is_row, markers, replay, values_of
+from tests.support import randomness
 
 KEYS = {
     "BIGINT": "CAST(seq AS SIGNED) - 500",
@@ -231,9 +231,9 @@ def test_without_resumption_rows_are_read_as_they_are_stored(source: SnapshotSou
     assert len(values_of(again.read_all(), "t")) == 500
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_interruptions_under_writes(source: SnapshotSource, seed: int) -> None:
-    chance = random.Random(seed)
+@pytest.mark.parametrize("number", range(3))
+def test_random_interruptions_under_writes(source: SnapshotSource, number: int) -> None:
+    chance = randomness.chance(f"interruptions-{number}")
     for name in "ab":
         source.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(40))")
         source.execute(f"INSERT INTO {name} SELECT seq, 'x' FROM seq_1_to_1500", f"ANALYZE TABLE {name}")

@@ -30,6 +30,7 @@ from connect.errors import BadRequestError
 from connect.functions.source import PARTITIONS, FunctionSource
 from connect.plugins import Kind, Plugins
 from connect.testing import MemoryOffsets, SourceHarness, check_source_connector, run_source
+from tests.support.waiting import WAIT_S
 
 HERE = "tests.unit.connect.functions.test_source"
 
@@ -261,9 +262,9 @@ def test_stop_ends_a_wait_and_close_runs_finally_blocks() -> None:
     harness = task(read).start()
     poll = threading.Thread(target=lambda: [harness.poll() for _ in range(2)])
     poll.start()
-    assert waits.wait(30)  # else the stop may come first, and the function is never called
+    assert waits.wait(WAIT_S)  # else the stop may come first, and the function is never called
     harness.task.stop()
-    poll.join(30)
+    poll.join(WAIT_S)
     assert not poll.is_alive()
     harness.task.close()
     harness.task.close()

@@ -6,7 +6,6 @@ import datetime as dt
 import json
 from decimal import Decimal
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from connect.data.struct import Struct, validate_value
 from connect.errors import SchemaError
 from connect.java.sized_numbers import round_to_float32
 from connectors.datagen.generator import compile_generator
+from tests.support import randomness
 
 NESTED: list[dict[str, Any]] = [
     {"name": "inner", "type": {"type": "record", "name": "Inner", "fields": [{"name": "a", "type": "int"}]}},
@@ -53,10 +53,10 @@ def field(type: Any, **annotations: Any) -> dict[str, Any]:
     return {"name": "f", "type": {**schema, "arg.properties": annotations}}
 
 
-def values(type: Any, count: int = 30, seed: int = 1, **annotations: Any) -> list[Any]:
+def values(type: Any, count: int = 30, seed: int = 0, **annotations: Any) -> list[Any]:
     """Generates the values of a field; checks each against its schema."""
     generator = compile_generator(record(field(type, **annotations)))
-    random = Random(seed)
+    random = randomness.chance(seed)
     found = [generator.row(random, number)[0] for number in range(count)]
     schema = (generator.schema.fields or ())[0].schema
     for value in found:
@@ -67,9 +67,9 @@ def values(type: Any, count: int = 30, seed: int = 1, **annotations: Any) -> lis
 def test_all_types_generate_values_of_their_connect_schema() -> None:
     generator = compile_generator(record(*NESTED))
     for seed in range(20):
-        row = generator.row(Random(seed), seed)
+        row = generator.row(randomness.chance(seed), seed)
         Struct(generator.schema, row).validate()
-        assert row == generator.row(Random(seed), seed)
+        assert row == generator.row(randomness.chance(seed), seed)
 
 
 def test_dates_and_times_without_annotations_are_ordinary_ones() -> None:
@@ -202,8 +202,8 @@ def test_records_do_not_share_the_containers_of_an_option() -> None:
 def test_whole_records_are_chosen_from_options() -> None:
     fields = [{"name": "code", "type": "int"}, {"name": "text", "type": "string"}]
     generator = compile_generator(record(*fields, **{"arg.properties": {"options": [{"code": 1, "text": "a"}]}}))
-    assert generator.row(Random(1), 0) == [1, "a"]
-    assert generator.row(Random(1), 0) is not generator.row(Random(1), 0)
+    assert generator.row(randomness.chance(), 0) == [1, "a"]
+    assert generator.row(randomness.chance(), 0) is not generator.row(randomness.chance(), 0)
 
 
 @pytest.mark.parametrize("text", ['"a"\n"b"', '["a", "b"]'])
@@ -215,9 +215,9 @@ def test_options_are_read_from_a_file(tmp_path: Path, text: str) -> None:
 
 def test_annotations_of_a_field_apply_to_its_type() -> None:
     generator = compile_generator(record({"name": "f", "type": "int", "arg.properties": {"options": [7]}}))
-    assert generator.row(Random(1), 0) == [7]
+    assert generator.row(randomness.chance(), 0) == [7]
     optional = compile_generator(record({"name": "f", "type": ["null", "int"], "arg.properties": {"options": [7]}}))
-    assert {optional.row(Random(seed), 0)[0] for seed in range(20)} == {None, 7}
+    assert {optional.row(randomness.chance(seed), 0)[0] for seed in range(20)} == {None, 7}
 
 
 def test_comments_are_skipped() -> None:
@@ -232,7 +232,7 @@ def test_comments_are_skipped() -> None:
 def test_null_unions_are_optional() -> None:
     generator = compile_generator(record({"name": "f", "type": ["null", "string"]}))
     assert (generator.schema.fields or ())[0].schema == Schema.OPTIONAL_STRING
-    assert {generator.row(Random(seed), 0)[0] is None for seed in range(20)} == {True, False}
+    assert {generator.row(randomness.chance(seed), 0)[0] is None for seed in range(20)} == {True, False}
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_annotations_that_mean_nothing_are_ignored_with_a_warning(
 ) -> None:
     compile_generator.cache_clear()
     generator = compile_generator(record(field(type, **annotations)))
-    generator.row(Random(1), 0)
+    generator.row(randomness.chance(), 0)
     assert message in caplog.text
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from connect.data.struct import Struct
 from connect.testing import SourceHarness
 from connectors.datagen import DatagenSource, DatagenSourceTask
 from connectors.datagen.quickstarts import QUICKSTARTS, quickstart_named
+from tests.support import randomness
 
 KEYS = {
     "campaign_finance": "candidate_id", "clickstream": "ip", "clickstream_codes": "code", "clickstream_users": "user_id",
@@ -29,7 +29,7 @@ KEYS = {
 
 
 def rows(name: str, count: int = 1000) -> list[list[Any]]:
-    generate, random = quickstart_named(name).rows.row, Random(7)
+    generate, random = quickstart_named(name).rows.row, randomness.chance(name)
     return [generate(random, number) for number in range(count)]
 
 

@@ -7,24 +7,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from connect.record import SourceRecord
-from connect.testing import SourceHarness
+from connect.testing import ManualClock, SourceHarness
 from connectors.file import FileStreamSourceTask
 from connectors.file import source as file_source
 from connectors.file import watch as file_watch
 from connectors.file.source import IDLE_TIMEOUT_S, MAX_POLL_INTERVAL_S, MIN_POLL_INTERVAL_S
 from connectors.file.watch import SHARED_WATCH, WATCH_INTERVAL_S, FileState, FileWatch, SharedFileWatch, read_file_state
-from tests.call_timeout import LIMIT_S, call_with_timeout
-
-
-def eventually(claim: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not claim():
-        assert time.monotonic() < deadline, what
-        threading.Event().wait(0.001)
+from tests.support.waiting import WAIT_S, call_with_timeout, eventually
 
 
 class Watched:
@@ -38,23 +33,20 @@ class Watched:
         # As after some polls without a line.
         self.harness.task._poll_interval_s = MAX_POLL_INTERVAL_S  # type: ignore[attr-defined]  # the task's own
         self.found: list[SourceRecord] = []
-        self.ended_s = 0.0
         self._thread = threading.Thread(target=self._poll, name="polling")
         self._thread.start()
         eventually(lambda: self._is_watched() or not self._thread.is_alive(), "the file is watched")
 
     def _poll(self) -> None:
         self.found = self.harness.poll()
-        self.ended_s = time.monotonic()
 
     def _is_watched(self) -> bool:
         return SHARED_WATCH._watch is not None and bool(SHARED_WATCH._watch._waiting)
 
-    def join(self) -> float:
-        """Waits for the poll's end and tells when it was."""
-        self._thread.join(LIMIT_S)
+    def join(self) -> None:
+        """Waits for the poll's end."""
+        self._thread.join(WAIT_S)
         assert not self._thread.is_alive()
-        return self.ended_s
 
     def values(self) -> list[str]:
         return [record.value for record in self.found]
@@ -63,7 +55,7 @@ class Watched:
 @pytest.fixture
 def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes | None], Watched]]:
     """Their polls wait for so long that only the watch, or a stop, can end them in time."""
-    monkeypatch.setattr(file_source, "IDLE_TIMEOUT_S", 10 * LIMIT_S)
+    monkeypatch.setattr(file_source, "IDLE_TIMEOUT_S", 10 * WAIT_S)
     made: list[Watched] = []
 
     def make(content: bytes | None) -> Watched:
@@ -82,6 +74,38 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 
 Watch = Callable[[bytes | None], Watched]
+
+
+class Timed(threading.Event):
+    """What a source task waits for, as its own event and as the watch of its file; its clock advances by the waits."""
+
+    def __init__(self, harness: SourceHarness) -> None:
+        super().__init__()
+        self.harness = harness
+        self.clock = ManualClock()
+        self.waits_s: list[float] = []
+
+    def wait(self, *arguments: Any) -> bool:
+        """The last argument is the timeout."""
+        self.waits_s.append(arguments[-1])
+        self.clock.advance(arguments[-1])
+        return False
+
+
+@pytest.fixture
+def timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Timed]:
+    """A task that has read all of its file."""
+    task = FileStreamSourceTask()
+    with SourceHarness(task, {"file": str(tmp_path / "in"), "topic": "t"}) as harness:
+        timed = Timed(harness)
+        monkeypatch.setattr(file_source, "time", SimpleNamespace(monotonic=timed.clock.monotonic, time_ns=time.time_ns))
+        monkeypatch.setattr(task, "_wake", timed)
+        monkeypatch.setattr(task, "_last_line_s", 0.0)
+        monkeypatch.setattr(SHARED_WATCH, "acquire", lambda: timed)
+        monkeypatch.setattr(SHARED_WATCH, "release", lambda: None)
+        (tmp_path / "in").write_bytes(b"old\n")
+        harness.poll_records(1)
+        yield timed
 
 
 def test_a_line_is_read_soon_after_a_quiet_period(watched: Watch) -> None:
@@ -127,23 +151,16 @@ def test_an_incomplete_line_is_returned_after_its_end(watched: Watch) -> None:
     assert one.values() == ["new"]
 
 
-def test_a_poll_without_new_lines_ends_after_about_a_second(watched: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_source, "IDLE_TIMEOUT_S", IDLE_TIMEOUT_S)
-    started_s = time.monotonic()
-    one = watched(b"old\n")
-    assert IDLE_TIMEOUT_S == 1.0
-    assert one.join() - started_s > IDLE_TIMEOUT_S * 0.8
-    assert one.found == []
+def test_a_poll_without_new_lines_ends_after_a_second(timed: Timed) -> None:
+    assert timed.harness.poll() == []
+    assert timed.waits_s[-1] > MAX_POLL_INTERVAL_S  # it ended with a wait for the watch
+    assert sum(timed.waits_s) == pytest.approx(IDLE_TIMEOUT_S) == 1.0
 
 
-def test_polls_of_a_quiet_file_last_longer(watched: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_source, "IDLE_TIMEOUT_S", IDLE_TIMEOUT_S)
-    one = watched(b"old\n")
-    one.join()
-    one.harness.task._last_line_s -= file_source.QUIET_AFTER_S  # type: ignore[attr-defined]  # the task's own
-    started_s = time.monotonic()
-    assert one.harness.poll() == []
-    assert time.monotonic() - started_s > file_source.QUIET_IDLE_TIMEOUT_S * 0.8
+def test_polls_of_a_quiet_file_last_longer(timed: Timed) -> None:
+    timed.clock.advance(file_source.QUIET_AFTER_S)
+    assert timed.harness.poll() == []
+    assert sum(timed.waits_s) == pytest.approx(file_source.QUIET_IDLE_TIMEOUT_S)
 
 
 def test_stop_wakes_a_task_whose_file_is_watched(watched: Watch) -> None:
@@ -153,21 +170,9 @@ def test_stop_wakes_a_task_whose_file_is_watched(watched: Watch) -> None:
     assert one.harness.poll() == []
 
 
-def test_the_poll_interval_grows_while_a_file_is_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: list[float] = []
-
-    class Wake(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            waits.append(timeout or 0.0)
-            return False
-
-    monkeypatch.setattr(file_source, "IDLE_TIMEOUT_S", 0.05)
-    (tmp_path / "in").write_text("x\n")
-    with SourceHarness(FileStreamSourceTask(), {"file": str(tmp_path / "in"), "topic": "t"}) as harness:
-        harness.task._wake = Wake()  # type: ignore[attr-defined]  # the task's own
-        harness.poll()
-        harness.poll()
-    assert waits[:6] == [MIN_POLL_INTERVAL_S * 2**n for n in range(6)]
+def test_the_poll_interval_grows_while_a_file_is_quiet(timed: Timed) -> None:
+    timed.harness.poll()
+    assert timed.waits_s[:6] == [MIN_POLL_INTERVAL_S * 2**n for n in range(6)]
 
 
 def test_the_file_state_reveals_changes(tmp_path: Path) -> None:
@@ -193,7 +198,7 @@ def test_a_hanging_check_delays_no_task_beyond_its_timeout(monkeypatch: pytest.M
     monkeypatch.setattr(file_watch, "read_file_state", state)
     watch = FileWatch(interval_s=0.001)
     watch.wait("away", None, threading.Event(), 0.05)
-    assert hanging.wait(10)
+    assert hanging.wait(WAIT_S)
     call_with_timeout(lambda: watch.wait("here", None, threading.Event(), 0.05), "a wait beside the look that hangs")
     go_on.set()
     watch.close()

@@ -22,7 +22,7 @@ from connect.testing import check_external_system
 from connectors.jdbc import JdbcSink, JdbcSource, external_system
 from connectors.jdbc.dialects.sqlite import catalog
 from connectors.jdbc.dialects.sqlite.dialect import SqliteDialect
-from tests.call_timeout import call_with_timeout
+from tests.support.waiting import WAIT_S, call_with_timeout
 from worker.model import SystemQuestion
 from worker.validation.external_systems import answer_about_system
 
@@ -191,7 +191,7 @@ def test_system_closes_although_the_server_does_not_answer_a_request_to_cancel(
     while next(steps).name != "Connection":
         pass
     system.cancel()
-    assert asked.wait(20)
+    assert asked.wait(WAIT_S)
     list(steps)
     try:
         call_with_timeout(system.close, "close()")

@@ -21,6 +21,7 @@ from connectors.mysql.binlog_client import BinlogClient, BinlogClientSettings, B
 from connectors.mysql.config import MySqlAddress
 from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.interruptible_socket import InterruptibleSocket
+from tests.support.waiting import WAIT_S
 
 MOST = 0xFFFFFF
 
@@ -70,7 +71,7 @@ class Stream:
     def close(self) -> None:
         self._link.close()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(WAIT_S)
         self.server.close()
         self.interrupt.close()
 

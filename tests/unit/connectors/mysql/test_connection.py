@@ -19,9 +19,8 @@ from connectors.cdc.interrupt import Interrupt
 from connectors.mysql.config import MySqlAddress, TlsSettings
 from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.interruptible_socket import DeadlinePassed, InterruptibleSocket, open_socket
+from tests.support.waiting import WAIT_S
 from tests.unit.connectors.mysql.test_binlog_client import Driver
-
-WAIT_S = 30.0
 
 
 @pytest.fixture

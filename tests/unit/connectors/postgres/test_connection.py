@@ -16,6 +16,7 @@ from connectors.cdc.errors import QueryTimeoutError
 from connectors.cdc.interrupt import Interrupt
 from connectors.postgres.config import Address
 from connectors.postgres.connection import Connection, quote_identifier, quote_literal
+from tests.support.waiting import WAIT_S
 
 
 @given(st.text(max_size=30))
@@ -64,7 +65,7 @@ def test_a_query_that_cannot_be_sent_in_time_fails_without_keeping_a_core_busy()
         QueryTimeoutError, match=r"a query on PostgreSQL at postgres@host took longer than database\.query\.timeout"
     ):
         connection.query("select 1", timeout_s=0.1)
-    assert server.is_cancelled.wait(10)
+    assert server.is_cancelled.wait(WAIT_S)
     assert server.flushes == 1
     server.finish()
     interrupt.close()

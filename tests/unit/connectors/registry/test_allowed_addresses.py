@@ -10,6 +10,7 @@ import pytest
 from connect import ConfigError
 from connectors.registry.client import SchemaRegistry
 from connectors.registry.config import RegistryConfig, parse_registry_config, registry_config_def
+from tests.support.waiting import WAIT_S
 
 METADATA = "169.254.169.254"
 
@@ -37,5 +38,5 @@ def test_schema_registry_and_its_redirects() -> None:
         registry = SchemaRegistry(config(f"http://localhost:{server.getsockname()[1]}"))
         with pytest.raises(Exception, match=r"HTTP 302|invalid response"):
             registry.schema(1)
-        thread.join(30)
+        thread.join(WAIT_S)
         registry.close()

@@ -12,6 +12,7 @@ import pytest
 from connectors.spark.config import SparkConfig
 from connectors.spark.session import attached
 from connectors.spark.session.attached import AttachedSpark
+from tests.support.waiting import WAIT_S
 
 
 def test_close_while_the_host_is_being_reached_does_not_wait_for_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,7 +22,7 @@ def test_close_while_the_host_is_being_reached_does_not_wait_for_the_host(monkey
 
     def connect_host(*_: Any) -> socket.socket:
         connecting.set()
-        assert closing_begins.wait(30)
+        assert closing_begins.wait(WAIT_S)
         return ours
 
     monkeypatch.setattr(attached, "connect_host", connect_host)
@@ -30,12 +31,12 @@ def test_close_while_the_host_is_being_reached_does_not_wait_for_the_host(monkey
     scope: Any = None
     with closing(theirs):
         spark = AttachedSpark(SparkConfig("local[1]", "", (), ()), scope)
-        assert connecting.wait(30)
+        assert connecting.wait(WAIT_S)
         closer = threading.Thread(target=spark.close, daemon=True)
         closer.start()
         while not spark.has_failed():  # close() has marked it, and looks for the connection next
             pass
         closer.join(0.2)
         closing_begins.set()
-        closer.join(30)
+        closer.join(WAIT_S)
         assert not closer.is_alive()

@@ -11,6 +11,7 @@ from connect.errors import ConnectError, RetriableError
 from connectors.spark.errors import explain
 from connectors.spark.session.cluster_watch import ClusterJudge, MasterLink, Situation, Verdict
 from rest.polling import wait_until
+from tests.support.waiting import WAIT_S
 
 MASTER = "spark://lake:7077"
 
@@ -81,7 +82,7 @@ def test_lost_master_is_noticed_even_if_it_is_back_at_once() -> None:
         assert link.answers()
         assert not link.was_lost
         accepted.close()
-        assert wait_until(lambda: link.answers() and link.was_lost, 30.0)
+        assert wait_until(lambda: link.answers() and link.was_lost, WAIT_S)
     link.close()
 
 
@@ -90,7 +91,7 @@ def test_master_that_ended_does_not_answer() -> None:
         link = MasterLink([server.getsockname()])
         assert link.answers()
         server.accept()[0].close()
-    assert wait_until(lambda: not link.answers(), 30.0)
+    assert wait_until(lambda: not link.answers(), WAIT_S)
     assert link.was_lost
     link.close()
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.verifiable.sequence import MIN_WAIT_S, RateLimiter
+from tests.support.waiting import WAIT_S
 
 
 class Clock:
@@ -50,21 +51,39 @@ def test_the_rate_does_not_depend_on_the_time_of_calls(rate: int, steps: list[fl
         assert abs(made - (clock.now_s - 1000.0) * rate) <= 1.001
 
 
+class Waits(threading.Event):
+    """The event that ends a limiter's waits. Keeps their lengths, by which the clock advances."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.lengths_s: list[float] = []
+        self._clock = clock
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.lengths_s.append(timeout)
+        self._clock.now_s += timeout
+        return False
+
+
+def limited(rate: int) -> tuple[RateLimiter, Waits]:
+    clock = Clock()
+    limiter, waits = RateLimiter(rate, clock), Waits(clock)
+    limiter._stopped = waits
+    return limiter, waits
+
+
 def test_it_waits_for_the_next_record() -> None:
-    began = time.monotonic()
-    limiter = RateLimiter(20)
-    made = [limiter.wait_for_due(500) for _ in range(3)]
-    assert min(made) >= 1
-    # As many as there was time for: a machine that wakes it late has it make up for that.
-    assert sum(made) <= (time.monotonic() - began) * 20 + 1
+    limiter, waits = limited(20)
+    assert [limiter.wait_for_due(500) for _ in range(3)] == [1, 1, 1]
+    assert waits.lengths_s == pytest.approx([0, 0.05, 0.05])
 
 
 def test_high_rates_produce_records_in_batches() -> None:
-    began = time.monotonic()
-    limiter = RateLimiter(100_000)
+    limiter, waits = limited(100_000)
     limiter.wait_for_due(500)
-    assert limiter.wait_for_due(10**6) >= 100_000 * MIN_WAIT_S * 0.8
-    assert time.monotonic() - began >= MIN_WAIT_S * 0.8
+    assert limiter.wait_for_due(10**6) == pytest.approx(100_000 * MIN_WAIT_S, abs=1)
+    assert waits.lengths_s == pytest.approx([0, MIN_WAIT_S])
 
 
 def test_a_rate_of_zero_produces_no_records_and_stop_ends_the_wait() -> None:
@@ -73,7 +92,7 @@ def test_a_rate_of_zero_produces_no_records_and_stop_ends_the_wait() -> None:
     waiting = threading.Thread(target=lambda: found.append(limiter.wait_for_due(500)), name="waiting")
     waiting.start()
     limiter.stop()
-    waiting.join(30)
+    waiting.join(WAIT_S)
     assert found == [0]
     assert RateLimiter(-1).wait_for_due(5) == 5
     assert limiter.wait_for_due(5) == 0

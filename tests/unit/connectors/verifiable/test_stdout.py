@@ -10,6 +10,7 @@ import pytest
 
 from connectors.verifiable import stdout
 from connectors.verifiable.stdout import write_lines
+from tests.support.waiting import WAIT_S
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_writes_wait_for_a_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     done.start()
     with os.fdopen(reading, "rb") as pipe:
         assert pipe.read(500_000) == batch * 5000
-    done.join(5)
+    done.join(WAIT_S)
     assert not done.is_alive()
     os.close(writing)
 

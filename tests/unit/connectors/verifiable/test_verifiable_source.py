@@ -16,7 +16,7 @@ from connect.plugins import APACHE_VERSION, Kind, Plugins
 from connect.testing import MemoryOffsets, SourceHarness
 from connectors.verifiable import VerifiableSource, VerifiableSourceTask
 from connectors.verifiable.verifiable_source import BATCH
-from tests.call_timeout import call_with_timeout
+from tests.support.waiting import call_with_timeout
 
 CONFIG = {"name": "numbers", "topic": "t", "throughput": "-1", "id": "1"}
 

@@ -14,6 +14,7 @@ import pytest
 
 from rest.rest_server import RestServer
 from rest.security.passwords import hash_token
+from tests.support.waiting import WAIT_S
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.config.worker_config import WorkerConfig
 
@@ -60,7 +61,7 @@ class Caller:
         if body is not None:
             payload = body if isinstance(body, bytes) else json.dumps(body).encode()
             sent.setdefault("Content-Type", "application/json")
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
         try:
             connection.request(method, path, payload, sent)
             answer = connection.getresponse()

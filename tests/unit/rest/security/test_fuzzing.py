@@ -14,6 +14,7 @@ from schemathesis.checks import CheckFunction
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
 
 from rest.app import build_api
+from tests.support.waiting import WAIT_S
 from tests.unit.rest.fake_herder import FakeHerder
 from tests.unit.rest.security.conftest import Caller
 from worker.model import TargetState
@@ -46,7 +47,7 @@ def test_random_requests_of_every_caller(operation: Any, secured: Caller, fake: 
             case.path_parameters["connector"] = connector
         before = json.dumps([fake.configs, [str(one) for one in fake.restarted], [str(one) for one in fake.altered]])
         headers = {"Authorization": f"Bearer {caller}"} if caller else {}
-        answer = case.call(base_url=f"http://127.0.0.1:{secured.port}", headers=headers, timeout=30)
+        answer = case.call(base_url=f"http://127.0.0.1:{secured.port}", headers=headers, timeout=WAIT_S)
         after = json.dumps([fake.configs, [str(one) for one in fake.restarted], [str(one) for one in fake.altered]])
         if caller != "root":
             assert SECRET not in answer.text

@@ -21,6 +21,7 @@ from connect.errors import ConnectError, NotReadyError, UnreachableError
 from rest.security.identity import AuthenticationError
 from rest.security.oidc_tokens import Provider, TokenVerifier
 from rest.security.provider_http import ProviderHttp
+from tests.support.waiting import WAIT_S
 from tests.unit.rest.fake_herder import FakeHerder
 from tests.unit.rest.security.conftest import Answer, Caller, Serve
 from tests.unit.rest.security.openid_provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider
@@ -190,7 +191,7 @@ class StuckHttp(ProviderHttp):
         if not self.is_stuck:
             return super().get(url)
         self.asked.set()
-        assert self.release.wait(30)
+        assert self.release.wait(WAIT_S)
         self._clock[0] += 10  # the timeout
         raise UnreachableError("no answer")
 
@@ -213,17 +214,17 @@ def test_provider_that_does_not_answer_does_not_delay_callers_whose_keys_are_cac
     with ThreadPoolExecutor(2) as pool:
         try:
             loading = pool.submit(verifier.identify, invented)
-            assert stuck.asked.wait(30)
-            assert pool.submit(verifier.identify, provider.token()).result(10).subject == "alice"
-            assert pool.submit(keys.endpoints).result(10).jwks_uri == f"{provider.issuer}/keys"
+            assert stuck.asked.wait(WAIT_S)
+            assert pool.submit(verifier.identify, provider.token()).result(WAIT_S).subject == "alice"
+            assert pool.submit(keys.endpoints).result(WAIT_S).jwks_uri == f"{provider.issuer}/keys"
             with pytest.raises(NotReadyError, match="are being loaded"):
-                pool.submit(verifier.identify, invented).result(10)
+                pool.submit(verifier.identify, invented).result(WAIT_S)
             clock[0] += 4000  # the cached keys are due to be loaded again
-            assert pool.submit(verifier.identify, provider.token()).result(10).subject == "alice"
+            assert pool.submit(verifier.identify, provider.token()).result(WAIT_S).subject == "alice"
         finally:
             stuck.release.set()
         with pytest.raises(AuthenticationError):
-            loading.result(10)
+            loading.result(WAIT_S)
     count = stuck.count
     with pytest.raises(AuthenticationError):
         verifier.identify(invented)
@@ -240,12 +241,12 @@ def test_only_the_first_of_those_who_wait_for_the_keys_asks_a_provider_that_does
         try:
             calls: list[Future[Any]] = [pool.submit(verifier.identify, provider.token()) for _ in range(2)]
             calls.append(pool.submit(keys.endpoints))
-            assert stuck.asked.wait(30)
+            assert stuck.asked.wait(WAIT_S)
         finally:
             stuck.release.set()
         for one in calls:
             with pytest.raises(ConnectError) as failed:
-                one.result(10)
+                one.result(WAIT_S)
             assert not isinstance(failed.value, AuthenticationError)
     assert stuck.count == 1
 

@@ -15,6 +15,7 @@ from rest.rest_server import RestServer
 from rest.server.listeners import ListenSettings
 from rest.ui_server import UiServer
 from sluice.embedded.ports import free_ports
+from tests.support.waiting import WAIT_S
 from tests.unit.rest.fake_herder import FakeHerder
 
 FROM_PAGE = {"X-Requested-With": "sluice-ui"}
@@ -42,7 +43,7 @@ def ask(
     page: UiServer, method: str, path: str, headers: Mapping[str, str] | None = None, body: Any = None
 ) -> tuple[int, Mapping[str, str], Any]:
     host = page.url.removeprefix("http://").removesuffix("/ui")
-    connection = http.client.HTTPConnection(host, timeout=20)
+    connection = http.client.HTTPConnection(host, timeout=WAIT_S)
     try:
         connection.request(method, path, None if body is None else json.dumps(body), dict(headers or {}))
         answer = connection.getresponse()
@@ -65,13 +66,13 @@ def test_requests_and_answers_are_passed_on(page: UiServer, worker: tuple[RestSe
 
 def test_client_that_disconnects_ends_the_request_to_the_worker(page: UiServer, worker: tuple[RestServer, FakeHerder]) -> None:
     herder = worker[1]
-    connection = http.client.HTTPConnection(page.url.removeprefix("http://").removesuffix("/ui"), timeout=30)
+    connection = http.client.HTTPConnection(page.url.removeprefix("http://").removesuffix("/ui"), timeout=WAIT_S)
     body = json.dumps({"config": {"connector.class": "Hangs"}})
     connection.request("POST", "/sluice/connection-test", body, {"Content-Type": "application/json", **FROM_PAGE})
-    assert herder.hangs.wait(30)
+    assert herder.hangs.wait(WAIT_S)
     assert not herder.cancelled.is_set()
     connection.close()
-    assert herder.cancelled.wait(30)
+    assert herder.cancelled.wait(WAIT_S)
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ ANSWERED = [
 
 def test_all_headers_of_a_name_are_passed_on(answering: str) -> None:
     server = UiServer(answering, "127.0.0.1", 0, read_only=False)
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://").removesuffix("/ui"), timeout=20)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://").removesuffix("/ui"), timeout=WAIT_S)
     try:
         connection.request("GET", "/connectors")
         headers = connection.getresponse().headers

@@ -16,6 +16,7 @@ from rest.server.listeners import ListenSettings
 from rest.settings import RestSettings, rest_settings
 from rest.ui.settings import UiSettings
 from rest.ui.static_files import ROOT, load
+from tests.support.waiting import WAIT_S
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.config.worker_config import WorkerConfig
 
@@ -46,7 +47,7 @@ def read_only() -> Iterator[tuple[int, FakeHerder]]:
 
 
 def ask(port: int, method: str, path: str, headers: Mapping[str, str] | None = None) -> tuple[int, Mapping[str, str], bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
     try:
         connection.request(method, path, None, dict(headers or {}))
         answer = connection.getresponse()

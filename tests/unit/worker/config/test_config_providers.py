@@ -17,6 +17,7 @@ from connect.errors import BadRequestError, ConfigError, ConnectError
 from connect.plugins import Plugins
 from connect.testing import ManualClock
 from sluice.verify.pairs import read_worker_config
+from tests.support.waiting import WAIT_S
 from tests.unit.worker.config.rotating_provider import CONNECTOR, HERE, JSON, RecordingConnector, RotatingProvider
 from worker.config.providers import ConfigProviders, resolve_with_worker
 from worker.config.reload_timer import ReloadTimer
@@ -286,14 +287,14 @@ class Unit:
         self.run(lambda: self.unit.reload(only_if_changed=only_if_changed))
 
     def run(self, job: Callable[[], None]) -> None:
-        self.unit.submit(job).result(10)
+        self.unit.submit(job).result(WAIT_S)
 
     def wait(self, seconds: float) -> float | None:
         self.clock.advance(seconds)
         return self.timer.run_due()
 
     def close(self) -> None:
-        self.unit.shut_down().result(10)
+        self.unit.shut_down().result(WAIT_S)
         self._store.close()
 
 

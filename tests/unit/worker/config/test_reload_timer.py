@@ -8,6 +8,7 @@ from concurrent.futures import Future
 
 from connect.config.providers.references import Expiry
 from connect.testing import ManualClock
+from tests.support.waiting import WAIT_S
 from worker.config.reload_timer import ReloadTimer
 
 
@@ -68,7 +69,7 @@ def test_the_thread_tells_and_ends() -> None:
     timer = ReloadTimer(lambda *args: told.set())
     timer.start()
     timer.schedule("c", [expiry(100)])
-    assert told.wait(10)
+    assert told.wait(WAIT_S)
     timer.close()
     assert not any(thread.name == "config-reload" for thread in threading.enumerate())
     timer.schedule("c", [expiry(100)])
@@ -91,7 +92,7 @@ def test_connectors_that_share_a_secret_restart_one_after_the_other() -> None:
     timer.start()
     try:
         for name in restarts:
-            assert began.get(timeout=30) == name
+            assert began.get(timeout=WAIT_S) == name
             assert began.empty(), "the next one waits"
             restarts[name].set_result(None)
     finally:
@@ -127,5 +128,5 @@ def test_shutdown_does_not_wait_for_a_restart() -> None:
     timer.schedule("a", [Expiry("p", "", 1000, True)])
     clock.advance(1)
     timer.start()
-    assert began.wait(30)
+    assert began.wait(WAIT_S)
     timer.close()

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support.waiting import WAIT_S
 from tests.unit.worker.distributed.fakes import PROPS
 from worker.config.worker_config import WorkerConfig
 from worker.distributed import bootstrap
@@ -63,5 +64,5 @@ def test_store_that_does_not_close_blocks_neither_the_worker_nor_the_other_store
         parts.close(0.1)
     finally:
         hold.set()
-    assert closed.wait(30)
+    assert closed.wait(WAIT_S)
     assert "The worker shuts down without closing the config topic, which did not close within 0.2 s" in caplog.text

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from connect.testing import ManualClock
+from tests.support.waiting import WAIT_S
 from tests.unit.worker.distributed.fakes import FakeWorker
 from worker.distributed import condition
 from worker.distributed.condition import find_liveness, find_readiness
@@ -38,12 +39,12 @@ def test_worker_that_waits_for_a_broker_at_startup_is_live() -> None:
     loop, proceed = HerderLoop(), threading.Event()
 
     def wait() -> None:
-        proceed.wait(60)
+        proceed.wait(WAIT_S)
 
     loop.start(wait)
     assert find_liveness(loop).is_ready
     proceed.set()
-    loop.join(10)
+    loop.join(WAIT_S)
     (check,) = find_liveness(loop).checks
     assert not check.passes
     assert "has ended" in check.message

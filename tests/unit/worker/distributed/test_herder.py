@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from connect.errors import NotFoundError
+from tests.support.waiting import WAIT_S
 from tests.unit.worker.distributed.fakes import PROPS
 from worker.config.worker_config import WorkerConfig
 from worker.distributed.bootstrap import WorkerComponents
@@ -65,7 +66,7 @@ class Leading:
     def stop(self) -> None:
         self._stopping = True
         self.loop.wake()
-        assert self.loop.join(30)
+        assert self.loop.join(WAIT_S)
 
     def _run(self) -> None:
         while not self._stopping:
@@ -89,7 +90,7 @@ class Leading:
         self.loop.post(follow)
 
     def _wait_until_followed(self) -> None:
-        assert self._followed.wait(30)
+        assert self._followed.wait(WAIT_S)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from connect.errors import ConnectError, IllegalStateError, NotFoundError, NotLeaderError
+from tests.support.waiting import WAIT_S
 from tests.unit.worker.distributed.fakes import T0, T1, FakeStore, configured, done
 from worker.config.secrets import SecretMask
 from worker.distributed import herder_requests as module
@@ -62,7 +63,7 @@ class Scene:
     def close(self) -> None:
         self._ends.set()
         self.loop.wake()
-        assert self.loop.join(30)
+        assert self.loop.join(WAIT_S)
 
 
 @pytest.fixture

@@ -10,12 +10,11 @@ from typing import Any, cast
 import pytest
 
 from connect.errors import ConfigError, ConnectError
+from tests.support.waiting import WAIT_S
 from tests.unit.worker.distributed.fakes import FakeWorker
 from worker.distributed import herder_thread as module
 from worker.distributed.herder_loop import HerderLoop
 from worker.distributed.herder_thread import HerderThread
-
-SOON_S = 20.0
 
 
 class Member:
@@ -78,7 +77,7 @@ class Running(FakeWorker):
 
     def __exit__(self, *_: object) -> None:
         self.thread.stop()
-        assert self.real_loop.join(SOON_S)
+        assert self.real_loop.join(WAIT_S)
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +88,7 @@ def _never_polls_unless_woken(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_job_that_requests_a_rebalance_is_followed_by_a_join() -> None:
     with Running() as running:
         running.real_loop.post(lambda: running.group.rejoin("connector a was deleted"))
-        assert running.real_member.polled.wait(SOON_S)
+        assert running.real_member.polled.wait(WAIT_S)
     assert running.fatal == []
 
 
@@ -100,7 +99,7 @@ def test_rebalance_that_waited_for_a_stop_is_joined_when_the_stop_has_finished()
 
     with Running() as running:
         running.real_loop.post(lambda: finish_stop(running))
-        assert running.real_member.polled.wait(SOON_S)
+        assert running.real_member.polled.wait(WAIT_S)
 
 
 def test_service_that_cannot_start_ends_the_thread_with_its_error() -> None:
@@ -108,7 +107,7 @@ def test_service_that_cannot_start_ends_the_thread_with_its_error() -> None:
         raise ConfigError("no such converter")
 
     with Running((("starting it", fail),)) as running:
-        assert running.real_loop.join(SOON_S)
+        assert running.real_loop.join(WAIT_S)
     assert [error.message for error in running.fatal] == ["no such converter"]
     assert running.real_member.left
 
@@ -118,4 +117,4 @@ def test_shutdown_refuses_later_requests() -> None:
         pass
     refused = running.real_loop.submit(lambda: cast(Any, None))
     with pytest.raises(ConnectError, match="The worker is shutting down"):
-        refused.result(SOON_S)
+        refused.result(WAIT_S)

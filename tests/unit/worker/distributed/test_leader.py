@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from connect.errors import ConnectError, FencedError, IllegalStateError, NotFoundError
+from tests.support.waiting import Deadline
 from tests.unit.worker.distributed.fakes import PROPS
 from worker.config.worker_config import WorkerConfig
 from worker.distributed.herder_loop import HerderLoop
@@ -89,12 +90,11 @@ class Fencing:
         future.result(0)
 
     def _finish(self, future: Future[None]) -> None:
-        for _ in range(1000):
-            self.loop.run_due()
-            if future.done():
-                return
+        deadline = Deadline("the end of the fencing")
+        while not future.done():
+            deadline.check()
             self.loop.wait(0.01)
-        raise AssertionError("the fencing does not end")
+            self.loop.run_due()
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from connect.errors import IllegalStateError, UnreachableError
+from tests.support.waiting import WAIT_S
 from worker.distributed.services import OwnOffsetTopics
 
 KEY = ("offsets", "broker:1")
-SOON_S = 20.0
 
 
 class FakeTopic:
@@ -30,7 +30,7 @@ class FakeTopic:
     def start(self, timeout_s: float) -> None:
         self.starts += 1
         self.starting.set()
-        assert self.released.wait(SOON_S)
+        assert self.released.wait(WAIT_S)
         if self._asked_to_close:
             raise IllegalStateError("the log was closed before it was read")
         if self._fails:
@@ -59,10 +59,10 @@ def test_concurrent_callers_share_one_start() -> None:
     topics, topic, other = OwnOffsetTopics(), FakeTopic(hold=True), FakeTopic()
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(opened, topics, topic)
-        assert topic.starting.wait(SOON_S)
+        assert topic.starting.wait(WAIT_S)
         second = pool.submit(opened, topics, other)
         topic.released.set()
-        assert first.result(SOON_S) is second.result(SOON_S) is topic
+        assert first.result(WAIT_S) is second.result(WAIT_S) is topic
     assert (topic.starts, other.starts) == (1, 0)
 
 
@@ -78,10 +78,10 @@ def test_shutdown_does_not_wait_for_a_start() -> None:
     topics, topic = OwnOffsetTopics(), FakeTopic(hold=True)
     with ThreadPoolExecutor(2) as pool:
         starting = pool.submit(opened, topics, topic)
-        assert topic.starting.wait(SOON_S)
-        pool.submit(topics.ask_to_close).result(SOON_S)
+        assert topic.starting.wait(WAIT_S)
+        pool.submit(topics.ask_to_close).result(WAIT_S)
         with pytest.raises(IllegalStateError):
-            starting.result(SOON_S)
+            starting.result(WAIT_S)
     topics.close()
     assert topic.is_closed
 

@@ -12,6 +12,7 @@ import pytest
 
 from connect.errors import ConnectError
 from connect.plugins import Plugins
+from tests.support.waiting import WAIT_S
 from tests.unit.worker.executors.plugins import PATH, SCRIPTS
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
@@ -44,7 +45,7 @@ class RecordingListener:
     def _record(self, start_id: int, who: str, what: str, trace: str | None) -> None:
         if (block := self._block) is not None and block[0] == what:
             block[1].set()
-            block[2].wait(60)
+            block[2].wait(WAIT_S)
         with self._changed:
             self.reports.append((start_id, who, what, trace))
             self._changed.notify_all()
@@ -65,14 +66,14 @@ class RecordingListener:
     def on_stall(self, start_id: int, instance: str | TaskId, stall: Stall | None) -> None:
         self._record(start_id, str(instance), "moves" if stall is None else f"stalled {stall.kind} {stall.phase}", None)
 
-    def wait_for(self, start_id: int, who: str, what: str, timeout_s: float = 60.0) -> str | None:
+    def wait_for(self, start_id: int, who: str, what: str) -> str | None:
         """Waits for a report and returns its trace."""
 
         def find() -> tuple[int, str, str, str | None] | None:
             return next((one for one in self.reports if one[:3] == (start_id, who, what)), None)
 
         with self._changed:
-            assert self._changed.wait_for(lambda: find() is not None, timeout_s), f"no {(start_id, who, what)}; {self.reports}"
+            assert self._changed.wait_for(lambda: find() is not None, WAIT_S), f"no {(start_id, who, what)}; {self.reports}"
             report = find()
         assert report is not None
         return report[3]
@@ -148,7 +149,7 @@ def started_local_executor(
 @pytest.fixture
 def executor(tmp_path: Path, listener: RecordingListener, services: MemoryServices) -> Iterator[LocalExecutor]:
     """An executor with a shutdown timeout that is long enough for a busy machine."""
-    with started_local_executor(tmp_path, listener, services, 30_000) as started:
+    with started_local_executor(tmp_path, listener, services, 120_000) as started:
         yield started
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from connect import ConfigDef, ConfigType, SourceConnector, SourceRecord, SourceTask
 from connect.errors import BadRequestError
+from tests.support.waiting import WAIT_S
 
 PATH = f"{__name__}:ScriptedConnector"
 
@@ -33,7 +34,7 @@ class Script:
         self.calls.append(name)
         if self.hang_in == name:
             self.hanging.set()
-            self.proceed.wait(30)
+            self.proceed.wait(WAIT_S)
         if self.fail_in == name:
             raise self.failure or ValueError(f"{name} fails with s3cret")
 

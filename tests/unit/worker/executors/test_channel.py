@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from connect.errors import BadRequestError, ConnectError, DataError
+from tests.support.waiting import WAIT_S
 from worker.executors import channel as channels
 from worker.executors import wire
 from worker.executors.channel import Channel, ChannelClosedError
@@ -61,7 +62,7 @@ class Pair:
         for one in (self.channel, self.other):
             if one is not None:
                 one.close()
-                one.join(5)
+                one.join(WAIT_S)
         self.raw.close()
 
 
@@ -76,12 +77,12 @@ def test_calls_are_answered_and_notifications_arrive_in_order(pair: Pair) -> Non
     channel = pair.connect()
     for number in range(100):
         channel.notify("note", number=number)
-    assert channel.call("echo", a=b"\x00").result(30) == ["echo", {"a": b"\x00"}]
+    assert channel.call("echo", a=b"\x00").result(WAIT_S) == ["echo", {"a": b"\x00"}]
     assert [arguments["number"] for _, arguments in pair.remote.notifications] == list(range(100))
     with pytest.raises(BadRequestError, match="rejected"):
-        channel.call("fail").result(30)
+        channel.call("fail").result(WAIT_S)
     with pytest.raises(ConnectError, match="cannot be sent"):
-        channel.call("unserializable").result(30)
+        channel.call("unserializable").result(WAIT_S)
 
 
 def test_open_calls_fail_when_the_channel_closes(pair: Pair) -> None:
@@ -90,11 +91,11 @@ def test_open_calls_fail_when_the_channel_closes(pair: Pair) -> None:
     assert pair.other is not None
     pair.other.close()
     with pytest.raises(ChannelClosedError):
-        waiting.result(30)
+        waiting.result(WAIT_S)
     with pytest.raises(ChannelClosedError):
-        channel.call("echo").result(30)
+        channel.call("echo").result(WAIT_S)
     channel.notify("note")
-    assert pair.local.closed.wait(30)
+    assert pair.local.closed.wait(WAIT_S)
     assert pair.local.reason == ""
 
 
@@ -109,14 +110,14 @@ def test_open_calls_fail_when_the_channel_closes(pair: Pair) -> None:
 )
 def test_invalid_message_closes_the_channel_with_a_reason(pair: Pair, sent: bytes) -> None:
     pair.raw.sendall(sent)
-    assert pair.local.closed.wait(30)
+    assert pair.local.closed.wait(WAIT_S)
     assert "it sent an invalid message" in pair.local.reason
 
 
 def test_message_unknown_to_the_handler_closes_the_channel(pair: Pair) -> None:
     data = wire.encode({"notify": "wrong", "arguments": {}})
     pair.raw.sendall(struct.pack(">I", len(data)) + data)
-    assert pair.local.closed.wait(30)
+    assert pair.local.closed.wait(WAIT_S)
     assert "unknown message" in pair.local.reason
 
 
@@ -125,8 +126,8 @@ def test_answer_without_a_call_is_ignored(pair: Pair) -> None:
     data = wire.encode({"to": 77, "result": 1})
     assert pair.other is not None
     pair.other._send({"to": 77, "result": data})
-    assert pair.other.call("echo").result(30) == ["echo", {}]
-    assert channel.call("echo").result(30) == ["echo", {}]
+    assert pair.other.call("echo").result(WAIT_S) == ["echo", {}]
+    assert channel.call("echo").result(WAIT_S) == ["echo", {}]
 
 
 def test_peer_that_does_not_read_is_dropped_and_blocks_nobody(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,5 +144,5 @@ def test_only_messages_that_are_too_large_are_rejected(pair: Pair, monkeypatch: 
     channel = pair.connect()
     monkeypatch.setattr(channels, "MAX_FRAME_BYTES", 1000)
     with pytest.raises(DataError, match="too large"):
-        channel.call("echo", text="x" * 2000).result(30)
-    assert channel.call("echo").result(30) == ["echo", {}]
+        channel.call("echo", text="x" * 2000).result(WAIT_S)
+    assert channel.call("echo").result(WAIT_S) == ["echo", {}]

@@ -9,6 +9,7 @@ import pytest
 
 from connect.errors import BadRequestError, ConfigError, ConnectError, IllegalStateError, PluginNotFoundError
 from connect.plugins import APACHE_VERSION
+from tests.support.waiting import WAIT_S
 from tests.unit.worker.executors.conftest import MemoryServices, RecordingListener, connector_spec, task_spec
 from tests.unit.worker.executors.plugins import PATH, SCRIPTS, ScriptedConnector
 from worker.config.secrets import SecretMask
@@ -21,31 +22,31 @@ STARTED, PAUSED, STOPPED = TargetState.STARTED, TargetState.PAUSED, TargetState.
 
 
 def test_connector_starts_configures_tasks_and_stops(executor: LocalExecutor, listener: RecordingListener, name: str) -> None:
-    executor.start_connector(1, connector_spec(name, tasks__max="2"), STARTED).result(10)
+    executor.start_connector(1, connector_spec(name, tasks__max="2"), STARTED).result(WAIT_S)
     assert listener.reported(1, name) == ["RUNNING"]
-    configs = executor.task_configs(name).result(10)
+    configs = executor.task_configs(name).result(WAIT_S)
     assert [config["task"] for config in configs] == ["0", "1"]
     assert configs[0]["task.class"] == PATH.replace("ScriptedConnector", "ScriptedTask")
-    executor.stop_connector(name).result(10)
+    executor.stop_connector(name).result(WAIT_S)
     assert SCRIPTS[name].calls == ["start", "task_configs", "stop"]
     with pytest.raises(IllegalStateError):
-        executor.task_configs(name).result(10)
+        executor.task_configs(name).result(WAIT_S)
 
 
 def test_task_configs_keep_the_config_provider_references_of_the_connector(executor: LocalExecutor, name: str) -> None:
     spec = connector_spec(name)
     given = {**spec.given, "password": "${file:x:y}"}
-    executor.start_connector(1, type(spec)(name, given, {**given, "password": "hunter2"}), STARTED).result(10)
-    (config,) = executor.task_configs(name).result(10)
+    executor.start_connector(1, type(spec)(name, given, {**given, "password": "hunter2"}), STARTED).result(WAIT_S)
+    (config,) = executor.task_configs(name).result(WAIT_S)
     assert config["password"] == "${file:x:y}"
     assert SCRIPTS[name].connectors[0].config["password"] == "hunter2"
 
 
 def test_target_states_are_applied_and_reported(executor: LocalExecutor, listener: RecordingListener, name: str) -> None:
-    executor.start_connector(1, connector_spec(name), PAUSED).result(10)
-    executor.set_connector_target(name, STARTED).result(10)
-    executor.set_connector_target(name, STOPPED).result(10)
-    executor.set_connector_target(name, STARTED).result(10)
+    executor.start_connector(1, connector_spec(name), PAUSED).result(WAIT_S)
+    executor.set_connector_target(name, STARTED).result(WAIT_S)
+    executor.set_connector_target(name, STOPPED).result(WAIT_S)
+    executor.set_connector_target(name, STARTED).result(WAIT_S)
     assert listener.reported(1, name) == ["PAUSED", "RUNNING", "STOPPED", "RUNNING"]
     assert SCRIPTS[name].calls == ["start", "stop", "start"]
     assert len({id(connector) for connector in SCRIPTS[name].connectors}) == 1
@@ -55,13 +56,13 @@ def test_target_states_are_applied_and_reported(executor: LocalExecutor, listene
 def test_version_is_reported_for_a_connector_that_never_ran(
     executor: LocalExecutor, listener: RecordingListener, name: str, target: TargetState
 ) -> None:
-    executor.start_connector(1, connector_spec(name, connector__class="FileStreamSource"), target).result(10)
+    executor.start_connector(1, connector_spec(name, connector__class="FileStreamSource"), target).result(WAIT_S)
     assert listener.reported(1, name) == [target.value]
     assert listener.versions == {APACHE_VERSION}
 
 
 def test_connector_of_an_unknown_class_can_be_stopped(executor: LocalExecutor, listener: RecordingListener, name: str) -> None:
-    executor.start_connector(1, connector_spec(name, connector__class="nowhere:Nothing"), STOPPED).result(10)
+    executor.start_connector(1, connector_spec(name, connector__class="nowhere:Nothing"), STOPPED).result(WAIT_S)
     assert listener.reported(1, name) == ["STOPPED"]
 
 
@@ -70,14 +71,14 @@ def test_failure_is_reported_without_secrets_and_fails_the_future(
 ) -> None:
     SCRIPTS[name].fail_in = "start"
     with pytest.raises(ValueError, match="start fails"):
-        executor.start_connector(1, connector_spec(name), STARTED).result(10)
+        executor.start_connector(1, connector_spec(name), STARTED).result(WAIT_S)
     trace = listener.wait_for(1, name, "FAILED") or ""
     assert trace.startswith("org.apache.kafka.connect.errors.ConnectException: ValueError: start fails with [hidden]")
     assert "s3cret" not in trace
-    executor.set_connector_target(name, PAUSED).result(10)
+    executor.set_connector_target(name, PAUSED).result(WAIT_S)
     assert listener.reported(1, name) == ["FAILED"]
     SCRIPTS[name].fail_in = None
-    executor.set_connector_target(name, STARTED).result(10)
+    executor.set_connector_target(name, STARTED).result(WAIT_S)
     assert listener.reported(1, name) == ["FAILED", "RUNNING"]
 
 
@@ -101,7 +102,7 @@ def test_any_exception_fails_the_connector(
     SCRIPTS[name].fail_in, SCRIPTS[name].failure = step, failure
     starting = executor.start_connector(1, connector_spec(name), STARTED)
     if step == "task_configs":
-        starting.result(10)
+        starting.result(WAIT_S)
         assert executor.task_configs(name).exception(10) is failure
     else:
         assert starting.exception(10) is failure
@@ -136,15 +137,15 @@ def test_invalid_task_configs_fail_the_connector_with_the_reason(
     executor: LocalExecutor, listener: RecordingListener, name: str, returned: object, message: str
 ) -> None:
     SCRIPTS[name].task_configs = returned
-    executor.start_connector(1, connector_spec(name, tasks__max="2"), STARTED).result(10)
+    executor.start_connector(1, connector_spec(name, tasks__max="2"), STARTED).result(WAIT_S)
     with pytest.raises(ConnectError, match=message):
-        executor.task_configs(name).result(10)
+        executor.task_configs(name).result(WAIT_S)
     assert message in (listener.wait_for(1, name, "FAILED") or "")
 
 
 def test_unknown_class_fails_the_connector(executor: LocalExecutor, listener: RecordingListener, name: str) -> None:
     with pytest.raises(PluginNotFoundError):
-        executor.start_connector(1, connector_spec(name, connector__class="nowhere:Nothing"), STARTED).result(10)
+        executor.start_connector(1, connector_spec(name, connector__class="nowhere:Nothing"), STARTED).result(WAIT_S)
     assert "nowhere" in (listener.wait_for(1, name, "FAILED") or "")
 
 
@@ -153,12 +154,12 @@ def test_incomplete_topic_creation_config_fails_the_connector(
 ) -> None:
     spec = connector_spec(name, topic__creation__groups="compacted")
     with pytest.raises(ConfigError, match=r"topic\.creation\.default\.replication\.factor"):
-        executor.start_connector(1, spec, STARTED).result(10)
+        executor.start_connector(1, spec, STARTED).result(WAIT_S)
     assert "topic.creation.default.replication.factor" in (listener.wait_for(1, name, "FAILED") or "")
 
 
 def test_error_raised_through_the_context_is_reported(executor: LocalExecutor, listener: RecordingListener, name: str) -> None:
-    executor.start_connector(1, connector_spec(name), STARTED).result(10)
+    executor.start_connector(1, connector_spec(name), STARTED).result(WAIT_S)
     context = SCRIPTS[name].connectors[0].context
     context.request_task_reconfiguration()
     listener.wait_for(1, name, "reconfigure")
@@ -170,9 +171,9 @@ def test_more_task_configs_than_allowed_fail_the_connector(
     executor: LocalExecutor, listener: RecordingListener, name: str
 ) -> None:
     SCRIPTS[name].tasks = 3
-    executor.start_connector(1, connector_spec(name), STARTED).result(10)
+    executor.start_connector(1, connector_spec(name), STARTED).result(WAIT_S)
     with pytest.raises(ConnectError, match="generated 3 tasks, which is greater than 1"):
-        executor.task_configs(name).result(10)
+        executor.task_configs(name).result(WAIT_S)
     listener.wait_for(1, name, "FAILED")
 
 
@@ -184,14 +185,14 @@ def test_hanging_connector_blocks_no_other_connectors_or_tasks(
     script.hang_in = where
     executor.start_connector(1, connector_spec(name), STARTED)
     pending = executor.task_configs(name)
-    assert script.hanging.wait(10)
-    executor.start_connector(2, connector_spec(f"{name}-other"), STARTED).result(10)
+    assert script.hanging.wait(WAIT_S)
+    executor.start_connector(2, connector_spec(f"{name}-other"), STARTED).result(WAIT_S)
     executor.start_task(3, task_spec(name))
     listener.wait_for(3, f"{name}-0", "RUNNING")
-    executor.stop_tasks([TaskId(name, 0)]).result(10)
+    executor.stop_tasks([TaskId(name, 0)]).result(WAIT_S)
     assert not pending.done()
     script.proceed.set()
-    assert len(pending.result(10)) == 1
+    assert len(pending.result(WAIT_S)) == 1
 
 
 @pytest.mark.parametrize("where", ["start", "stop"])
@@ -204,16 +205,16 @@ def test_connector_that_does_not_stop_is_abandoned_and_can_be_started_again(
     if where == "stop":
         listener.wait_for(1, name, "RUNNING")
     else:
-        assert script.hanging.wait(10)
-    short_timeout_executor.stop_connector(name).result(10)
-    assert script.hanging.wait(10)
+        assert script.hanging.wait(WAIT_S)
+    short_timeout_executor.stop_connector(name).result(WAIT_S)
+    assert script.hanging.wait(WAIT_S)
     abandoned = script.connectors[0]
     script.hang_in = None
-    short_timeout_executor.start_connector(2, connector_spec(name), STARTED).result(10)
+    short_timeout_executor.start_connector(2, connector_spec(name), STARTED).result(WAIT_S)
     abandoned.context.request_task_reconfiguration()
     abandoned.context.raise_error(ConnectError("too late"))
     script.proceed.set()
-    short_timeout_executor.task_configs(name).result(10)
+    short_timeout_executor.task_configs(name).result(WAIT_S)
     assert listener.reported(2, name) == ["RUNNING"]
     assert listener.reported(1, name) == (["RUNNING"] if where == "stop" else [])
 
@@ -222,11 +223,11 @@ def test_abandoned_connector_is_stopped_when_its_start_completes(short_timeout_e
     script = SCRIPTS[name]
     script.hang_in = "start"
     short_timeout_executor.start_connector(1, connector_spec(name), STARTED)
-    assert script.hanging.wait(10)
-    short_timeout_executor.stop_connector(name).result(10)
+    assert script.hanging.wait(WAIT_S)
+    short_timeout_executor.stop_connector(name).result(WAIT_S)
     thread = next(thread for thread in threading.enumerate() if thread.name == f"connector-{name}")
     script.proceed.set()
-    thread.join(10)
+    thread.join(WAIT_S)
     assert script.calls == ["start", "stop"]
 
 
@@ -234,16 +235,16 @@ def test_start_queued_behind_a_hanging_stop_is_canceled_by_another_stop(
     short_timeout_executor: LocalExecutor, listener: RecordingListener, name: str
 ) -> None:
     script = SCRIPTS[name]
-    short_timeout_executor.start_connector(1, connector_spec(name), STARTED).result(10)
+    short_timeout_executor.start_connector(1, connector_spec(name), STARTED).result(WAIT_S)
     script.hang_in = "stop"
     second_start = short_timeout_executor.start_connector(2, connector_spec(name), STARTED)
-    assert script.hanging.wait(10)
+    assert script.hanging.wait(WAIT_S)
     thread = next(thread for thread in threading.enumerate() if thread.name == f"connector-{name}")
-    short_timeout_executor.stop_connector(name).result(10)
+    short_timeout_executor.stop_connector(name).result(WAIT_S)
     with pytest.raises(ConnectError, match="was abandoned"):
-        second_start.result(10)
+        second_start.result(WAIT_S)
     script.proceed.set()
-    thread.join(10)
+    thread.join(WAIT_S)
     assert not thread.is_alive()
     assert script.calls == ["start", "stop"]
     assert listener.reported(2, name) == []
@@ -267,15 +268,15 @@ def test_connector_that_hangs_while_pausing_is_replaced_on_resume(
     short_timeout_executor: LocalExecutor, listener: RecordingListener, name: str
 ) -> None:
     script = SCRIPTS[name]
-    short_timeout_executor.start_connector(1, connector_spec(name), STARTED).result(10)
+    short_timeout_executor.start_connector(1, connector_spec(name), STARTED).result(WAIT_S)
     script.hang_in = "stop"
-    short_timeout_executor.set_connector_target(name, PAUSED).result(10)
+    short_timeout_executor.set_connector_target(name, PAUSED).result(WAIT_S)
     thread = next(thread for thread in threading.enumerate() if thread.name == f"connector-{name}")
-    short_timeout_executor.set_connector_target(name, STARTED).result(10)
+    short_timeout_executor.set_connector_target(name, STARTED).result(WAIT_S)
     assert len(script.connectors) == 2
     assert script.connectors[0] is not script.connectors[1]
     script.proceed.set()
-    thread.join(10)
+    thread.join(WAIT_S)
     assert not thread.is_alive()
     assert listener.reported(1, name) == ["RUNNING", "PAUSED", "RUNNING"]
 
@@ -293,7 +294,7 @@ def test_tasks_report_their_states(executor: LocalExecutor, listener: RecordingL
     assert not executor.signal_task(TaskId(name, 1), TaskSignal("1", "log", None))  # it was created paused
     executor.set_task_paused(TaskId(name, 1), False)
     listener.wait_for(2, f"{name}-1", "RUNNING")
-    executor.stop_tasks([TaskId(name, 0), TaskId(name, 1)]).result(10)
+    executor.stop_tasks([TaskId(name, 0), TaskId(name, 1)]).result(WAIT_S)
     assert listener.reported(1, f"{name}-0") == ["RUNNING", "UNASSIGNED"]
     assert executor.progress(TaskId(name, 0)) is None
 
@@ -304,14 +305,14 @@ def test_task_that_does_not_stop_is_abandoned_and_its_later_reports_are_ignored(
     script = SCRIPTS[name]
     script.hang_in = "poll"
     short_timeout_executor.start_task(1, task_spec(name))
-    assert script.hanging.wait(10)
+    assert script.hanging.wait(WAIT_S)
     thread = next(thread for thread in threading.enumerate() if thread.name == f"task-{name}-0")
-    short_timeout_executor.stop_tasks([TaskId(name, 0)]).result(10)
+    short_timeout_executor.stop_tasks([TaskId(name, 0)]).result(WAIT_S)
     script.hang_in = None
     short_timeout_executor.start_task(2, task_spec(name))
     listener.wait_for(2, f"{name}-0", "RUNNING")
     script.proceed.set()
-    thread.join(10)
+    thread.join(WAIT_S)
     assert listener.reported(1, f"{name}-0") == ["RUNNING"]
 
 
@@ -324,25 +325,25 @@ def test_failed_task_reports_its_trace(executor: LocalExecutor, listener: Record
 def test_idle_connectors_have_no_threads_and_leave_no_state(executor: LocalExecutor, name: str) -> None:
     names = [f"{name}-{i}" for i in range(50)]
     for future in [executor.start_connector(i, connector_spec(one), STARTED) for i, one in enumerate(names)]:
-        future.result(10)
+        future.result(WAIT_S)
     for thread in threading.enumerate():
         if thread.name.startswith(f"connector-{name}"):
-            thread.join(10)
+            thread.join(WAIT_S)
             assert not thread.is_alive()
     for future in [executor.stop_connector(one) for one in names]:
-        future.result(10)
+        future.result(WAIT_S)
     for thread in threading.enumerate():
         if thread.name.startswith(f"connector-{name}"):
-            thread.join(10)
+            thread.join(WAIT_S)
     assert not [one for one in executor._instances if one.startswith(name)]
     assert not [key for key in executor._queues._queues if key[1].startswith(name)]
 
 
 def test_offsets_are_altered_by_the_connector_class(executor: LocalExecutor, name: str) -> None:
-    assert executor.alter_offsets(connector_spec(name), [({"a": 1, "b": 2}, {"at": 3}), ({"a": 2}, None)]).result(10) is True
+    assert executor.alter_offsets(connector_spec(name), [({"a": 1, "b": 2}, {"at": 3}), ({"a": 2}, None)]).result(WAIT_S) is True
     assert SCRIPTS[name].calls == ["alter {(('a', 1), ('b', 2)): {'at': 3}, (('a', 2),): None}"]
     with pytest.raises(BadRequestError):
-        executor.alter_offsets(connector_spec(name), []).result(10)
+        executor.alter_offsets(connector_spec(name), []).result(WAIT_S)
 
 
 def test_facts_describe_connector_classes(executor: LocalExecutor) -> None:
@@ -354,7 +355,7 @@ def test_facts_describe_connector_classes(executor: LocalExecutor) -> None:
 
 
 def test_close_stops_connectors_and_tasks(executor: LocalExecutor, listener: RecordingListener, name: str) -> None:
-    executor.start_connector(1, connector_spec(name), STARTED).result(10)
+    executor.start_connector(1, connector_spec(name), STARTED).result(WAIT_S)
     executor.start_task(2, task_spec(name))
     listener.wait_for(2, f"{name}-0", "RUNNING")
     executor.close(5)

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from connect.metrics import Histogram, Metric, MetricKind
+from tests.support.waiting import WAIT_S
 from worker.config.secrets import SecretMask
 from worker.executors.plugin_figures import PluginFiguresReader
 from worker.executors.task_slot import TaskSlot
@@ -29,7 +30,7 @@ class Slot:
     def plugin_metrics(self) -> Sequence[Metric]:
         self.asked += 1
         if self.hangs:
-            self.release.wait(60)
+            self.release.wait(WAIT_S)
         return self.metrics
 
     def plugin_lag(self) -> Mapping[str, int]:
@@ -48,7 +49,7 @@ def slots() -> Iterator[list[Slot]]:
         slot.release.set()
 
 
-def read(reader: PluginFiguresReader, slots: Sequence[Slot], timeout_s: float = 10.0) -> list[TaskFigures]:
+def read(reader: PluginFiguresReader, slots: Sequence[Slot], timeout_s: float = WAIT_S) -> list[TaskFigures]:
     return reader.add_to([(cast(TaskSlot, slot), slot.figures()) for slot in slots], timeout_s)
 
 
@@ -62,7 +63,7 @@ def test_task_that_hangs_keeps_its_last_metrics_and_delays_one_scrape_only(slots
     reader = PluginFiguresReader(SecretMask())
     assert all(one.are_current for one in read(reader, slots))
     slots[1].hangs = True
-    found = read(reader, slots, 0.05)
+    found = read(reader, slots, 1.0)
     assert [one.metrics[0].name for one in found] == ["a_rows", "b_rows", "c_rows"]
     assert [one.are_current for one in found][:2] == [True, False]
     # The next scrape does not ask it again, and gets the others'.
@@ -73,7 +74,7 @@ def test_task_that_hangs_keeps_its_last_metrics_and_delays_one_scrape_only(slots
     slots[1].release.set()
     for thread in threading.enumerate():
         if thread.name == "figures":
-            thread.join(10)
+            thread.join(WAIT_S)
     assert all(one.are_current for one in read(reader, slots))
 
 

@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 
+from tests.support.waiting import WAIT_S, eventually
 from tests.unit.worker.executors.conftest import RecordingListener, connector_spec, task_spec
 from tests.unit.worker.executors.plugins import SCRIPTS
 from worker.executors.hang_reports import HangReports
@@ -25,17 +26,11 @@ _NOW = {"task__stall__timeout__ms": "1"}
 
 
 def _check_until(executor: LocalExecutor, listener: RecordingListener, start_id: int, who: str, what: str) -> None:
-    for _ in range(200):
+    def is_reported() -> bool:
         executor.check_stalls()
-        if what in listener.reported(start_id, who):
-            return
-        listener_wait(listener)
-    raise AssertionError(f"no {what} of {who}: {listener.reports}")
+        return what in listener.reported(start_id, who)
 
-
-def listener_wait(listener: RecordingListener) -> None:
-    with listener._changed:
-        listener._changed.wait(0.02)
+    eventually(is_reported, f"{what} of {who}", lambda: listener.reports)
 
 
 def test_connector_whose_start_hangs_is_reported_and_reported_again_when_it_moves(
@@ -43,7 +38,7 @@ def test_connector_whose_start_hangs_is_reported_and_reported_again_when_it_move
 ) -> None:
     SCRIPTS[name].hang_in = "start"
     executor.start_connector(3, connector_spec(name, **_NOW), TargetState.STARTED)
-    assert SCRIPTS[name].hanging.wait(10)
+    assert SCRIPTS[name].hanging.wait(WAIT_S)
     with caplog.at_level(logging.WARNING):
         _check_until(executor, listener, 3, name, "stalled call start")
         executor.check_stalls()
@@ -65,7 +60,7 @@ def test_task_whose_poll_hangs_answers_for_its_progress_and_activity(
     spec = task_spec(name)
     config = {**spec.connector.config, "task.stall.timeout.ms": "1", "task.stall.quiet.timeout.ms": "1"}
     executor.start_task(4, replace(spec, connector=replace(spec.connector, given=config, config=config)))
-    assert SCRIPTS[name].hanging.wait(10)
+    assert SCRIPTS[name].hanging.wait(WAIT_S)
     _check_until(executor, listener, 4, f"{name}-0", "stalled call polling")
     progress = executor.progress(TaskId(name, 0))
     assert progress is not None

@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from tests.support.waiting import WAIT_S
 from worker.executors.process_handle import ProcessExit, ProcessHandle, ProcessSpec
 from worker.executors.supervisor import Supervisor
 
@@ -42,10 +43,10 @@ def test_failed_check_of_a_process_does_not_end_the_supervisor(caplog: pytest.Lo
     supervisor.add(cast(ProcessHandle, process))
     try:
         for _ in range(2):
-            assert checks.acquire(timeout=10)
+            assert checks.acquire(timeout=WAIT_S)
         process.exit = cast(ProcessExit, object())
         supervisor.wake()
-        assert ended.wait(10)
+        assert ended.wait(WAIT_S)
     finally:
-        supervisor.close(time.monotonic() + 5)
+        supervisor.close(time.monotonic() + WAIT_S)
     assert "Handling the check of executor test failed" in caplog.text

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from connect.errors import ConnectError
+from tests.support.waiting import WAIT_S
 from tests.unit.worker.executors.conftest import task_spec
 from worker.executors.messages import id_of_plain, progresses_to_plain
 from worker.executors.pool_progress import PoolProgress
@@ -32,7 +33,7 @@ class Slot:
             self.release.set()
 
     def progress(self) -> TaskProgress | None:
-        self.release.wait(60)
+        self.release.wait(WAIT_S)
         return FULL
 
     def counts(self) -> TaskProgress | None:
@@ -47,7 +48,7 @@ def slots() -> Iterator[list[Slot]]:
         slot.release.set()
     for thread in threading.enumerate():
         if thread.name == "progress":
-            thread.join(10)
+            thread.join(WAIT_S)
 
 
 def test_tasks_that_hang_have_their_counts_and_keep_no_other_from_answering(slots: list[Slot]) -> None:

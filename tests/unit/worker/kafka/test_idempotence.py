@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, Message
 from connect import Schema, SourceConnector, SourceRecord, SourceTask
 from connect.plugins import Plugins
 from tests.mock_kafka import MockKafka, Request
+from tests.support.waiting import WAIT_S, eventually
 from tests.unit.worker.executors.conftest import MemoryServices
 from tests.unit.worker.tasks.task_listener import Listener
 from worker.config.client_overrides import client_properties
@@ -69,7 +70,7 @@ def test_a_temporarily_rejected_batch_keeps_its_order(kafka: MockKafka) -> None:
             kafka.refuse(Request.PRODUCE, NOT_LEADER)
             producer.serve()
             threading.Event().wait(0.01)
-        assert producer.drain(60)
+        assert producer.drain(WAIT_S)
     finally:
         producer.close()
     assert list(written) == list(range(number))  # as they were told of
@@ -116,11 +117,11 @@ class Scene:
         return None if found is None else int(found["n"])
 
     def wait_until_stored(self, number: int) -> None:
-        deadline = time.monotonic() + 60
-        while self.stored() != number:
+        def is_stored() -> bool:
             assert not self.listener.ended.is_set(), self.listener.error
-            assert time.monotonic() < deadline, (self.stored(), self.listener.said)
-            threading.Event().wait(0.01)
+            return self.stored() == number
+
+        eventually(is_stored, f"offset {number}", lambda: (self.stored(), self.listener.said))
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Scene], Scene]]
     yield start
     for scene in started:
         scene.task.stop()
-        assert scene.task.join(time.monotonic() + 30)
+        assert scene.task.join(time.monotonic() + WAIT_S)
 
 
 Start = Callable[[Scene], Scene]
@@ -169,7 +170,7 @@ def test_a_producer_with_a_sequence_error_is_replaced_after_the_last_acknowledge
 def test_a_task_whose_producers_keep_failing_fails(kafka: MockKafka, start: Start) -> None:
     kafka.refuse(Request.PRODUCE, *[KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER] * 50)
     scene = start(Scene(kafka, {}))
-    assert scene.listener.ended.wait(60)
+    assert scene.listener.ended.wait(WAIT_S)
     assert Counting.starts == [0] * 4
     assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in str(scene.listener.error)
 
@@ -177,7 +178,7 @@ def test_a_task_whose_producers_keep_failing_fails(kafka: MockKafka, start: Star
 def test_configured_idempotence_is_not_disabled(kafka: MockKafka, start: Start) -> None:
     kafka.refuse(Request.INIT_PRODUCER_ID, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
     scene = start(Scene(kafka, {"producer.override.enable.idempotence": "true"}))
-    assert scene.listener.ended.wait(60)
+    assert scene.listener.ended.wait(WAIT_S)
     assert Counting.starts == [0]
     assert "not authorized" in str(scene.listener.error)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +10,7 @@ from confluent_kafka import KafkaError
 
 from connect import ConnectError
 from tests.mock_kafka import MockKafka, Request
+from tests.support.waiting import WAIT_S, eventually
 from worker.kafka.log_writer import LogWriter
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ def kafka() -> Iterator[MockKafka]:
 
 @pytest.fixture
 def writer(kafka: MockKafka) -> Iterator[LogWriter]:
-    writer = LogWriter({"bootstrap.servers": kafka.bootstrap, "delivery.timeout.ms": "30000"}, "t")
+    writer = LogWriter({"bootstrap.servers": kafka.bootstrap, "delivery.timeout.ms": "120000"}, "t")
     yield writer
     writer.close()
 
@@ -43,22 +43,23 @@ def written(writer: LogWriter, kafka: MockKafka, *refused: int) -> list[int]:
             kafka.refuse(Request.PRODUCE, refusals.pop(0))
             threading.Event().wait(0.02)
             writer.serve()
-    deadline = time.monotonic() + 60
-    while not all(future.done() for future in futures):
-        assert time.monotonic() < deadline
+
+    def are_written() -> bool:
         writer.serve()
-        threading.Event().wait(0.01)
+        return all(future.done() for future in futures)
+
+    eventually(are_written, "the records")
     return [future.result().offset for future in futures]
 
 
 def test_a_temporarily_rejected_record_keeps_its_order(writer: LogWriter, kafka: MockKafka) -> None:
-    writer.send_all([(b"first", b"")], 30)
+    writer.send_all([(b"first", b"")], WAIT_S)
     found = written(writer, kafka, *[KafkaError.NOT_LEADER_FOR_PARTITION] * 9)
     assert found == sorted(found)
 
 
 def test_a_failed_client_is_replaced(writer: LogWriter, kafka: MockKafka, caplog: pytest.LogCaptureFixture) -> None:
-    writer.send_all([(b"first", b"")], 30)
+    writer.send_all([(b"first", b"")], WAIT_S)
     found = written(writer, kafka, OUT_OF_ORDER)
     assert found == sorted(found)
     assert "Replacing the producer for topic t" in caplog.text
@@ -74,7 +75,7 @@ def no_numbers(kafka: MockKafka) -> None:
 def test_records_are_written_without_idempotence_if_the_permission_is_missing(
     writer: LogWriter, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found = writer.send_all([(b"%d" % number, None) for number in range(50)], 30)
+    found = writer.send_all([(b"%d" % number, None) for number in range(50)], WAIT_S)
     assert [one.offset for one in found] == list(range(50))
     assert "IDEMPOTENT_WRITE" in caplog.text
 
@@ -82,7 +83,7 @@ def test_records_are_written_without_idempotence_if_the_permission_is_missing(
 def test_records_fail_after_several_failed_clients(kafka: MockKafka, writer: LogWriter) -> None:
     kafka.refuse(Request.PRODUCE, *[OUT_OF_ORDER] * 20)
     with pytest.raises(ConnectError, match=r"a record for topic t \(key k\) was not written: .*OUT_OF_ORDER"):
-        writer.send_all([(b"k", b"v")], 60)
+        writer.send_all([(b"k", b"v")], WAIT_S)
 
 
 def test_unwritten_records_fail_when_the_writer_closes(kafka: MockKafka, monkeypatch: pytest.MonkeyPatch) -> None:

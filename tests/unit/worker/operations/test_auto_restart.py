@@ -10,6 +10,7 @@ import pytest
 
 from connect.errors import ConfigError
 from connect.testing import ManualClock
+from tests.support.waiting import WAIT_S
 from worker.config.worker_config import WorkerConfig
 from worker.model import ConnectorStatus, Restarts, State, Status
 from worker.operations.auto_restart import AutoRestart, RestartPolicy, RestartScheduler
@@ -195,7 +196,7 @@ def test_thread_restarts_and_ends_when_closed() -> None:
     scheduler = RestartScheduler(lambda *_: restarted.set(), spread=lambda: 0.0)
     scheduler.start()
     scheduler.failed("c", 0, replace(POLICY, initial_ms=1))
-    assert restarted.wait(10)
+    assert restarted.wait(WAIT_S)
     scheduler.close()
     assert "auto-restart" not in [thread.name for thread in threading.enumerate()]
     scheduler.failed("c", 0, POLICY)

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from rest.polling import wait_until
+from tests.support.waiting import WAIT_S
 from worker.operations.verification.child import COMMAND, VerificationChild
 
 _LINK = """
@@ -32,7 +33,7 @@ def start(program: str, asked: list[tuple[str, Mapping[str, Any]]] | None = None
 
 
 def ended(child: VerificationChild) -> str | None:
-    assert wait_until(child.has_ended, 60)
+    assert wait_until(child.has_ended, WAIT_S)
     return child.close()
 
 
@@ -92,11 +93,11 @@ def test_closing_ends_the_process_and_what_it_has_started(tmp_path: Path, ignore
         "time.sleep(600)"
     )
     child = start(program)
-    assert wait_until(lambda: file.exists() and file.read_text().endswith(" "), 60)
+    assert wait_until(lambda: file.exists() and file.read_text().endswith(" "), WAIT_S)
     other = psutil.Process(int(file.read_text()))
     child.close()
     assert not psutil.pid_exists(child.pid)
-    assert wait_until(lambda: not other.is_running() or other.status() == psutil.STATUS_ZOMBIE, 30)
+    assert wait_until(lambda: not other.is_running() or other.status() == psutil.STATUS_ZOMBIE, WAIT_S)
 
 
 def test_process_ends_with_the_worker_whose_socket_closes() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -20,6 +19,7 @@ from connect.record import TopicPartition
 from connect.sink import OffsetRange
 from connect.source import OwnedTopicSettings
 from tests.mock_kafka import MockKafka, Request
+from tests.support.waiting import WAIT_S, eventually
 from tests.unit.worker.executors.conftest import MemoryServices
 from tests.unit.worker.source.source_rig import TASK_ID, Rig
 from tests.unit.worker.tasks.task_listener import Listener
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 
 def settings(bootstrap: str, **producer: str) -> OwnedTopicSettings:
     client = {"bootstrap.servers": bootstrap}
-    return OwnedTopicSettings(client, {**client, **producer}, append_timeout_s=10.0)
+    return OwnedTopicSettings(client, {**client, **producer}, append_timeout_s=WAIT_S)
 
 
 class Keeper(SourceTask):
@@ -66,13 +66,6 @@ def client_threads() -> set[str]:
     return found
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline, pause = time.monotonic() + 60, threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline
-        pause.wait(0.05)
-
-
 def test_reports_are_handled_while_nothing_is_written_and_the_client_ends_with_the_task(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -86,12 +79,12 @@ def test_reports_are_handled_while_nothing_is_written_and_the_client_ends_with_t
         )
         task = SourceWorkerTask(TASK_ID, listener, lambda *_: runtime, MemoryServices(), FlushTiming(60, 1, 1))
         task.start()
-        wait_for(lambda: "running" in listener.said)
-    wait_for(lambda: f"No Kafka broker answers at {kafka.bootstrap}" in caplog.text)
+        eventually(lambda: "running" in listener.said, "the task runs")
+    eventually(lambda: f"No Kafka broker answers at {kafka.bootstrap}" in caplog.text, "the warning")
     assert client_threads() - before
     task.stop()
-    assert task.join(time.monotonic() + 30)
-    wait_for(lambda: not client_threads() - before)
+    assert task.join(time.monotonic() + WAIT_S)
+    eventually(lambda: not client_threads() - before, "the end of the client")
 
 
 def test_record_whose_append_failed_is_not_written_later() -> None:
@@ -110,7 +103,7 @@ def test_record_whose_append_failed_is_not_written_later() -> None:
             topic.serve()
             return not waiting
 
-        wait_for(has_failed)
+        eventually(has_failed, "the failure of the record")
         kafka.accept(Request.PRODUCE)
         topic.close()
         topic = KafkaOwnedTopic("history", settings(kafka.bootstrap))
@@ -147,13 +140,13 @@ class _StartingCluster:
 def test_topic_that_cannot_be_created_is_tried_again_within_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = _StartingCluster()
     monkeypatch.setattr(internal_topics, "make_admin", lambda *_, **__: cluster)
-    topic = KafkaOwnedTopic("history", settings("b:1")._replace(create_timeout_s=0.5))
+    topic = KafkaOwnedTopic("history", settings("b:1")._replace(create_timeout_s=2.0))
     with pytest.raises(
-        UnreachableError, match=r"^creating topic history did not succeed within 0\.5 s: creating topic history.*NOT_CONTROLLER"
+        UnreachableError, match=r"^creating topic history did not succeed within 2 s: creating topic history.*NOT_CONTROLLER"
     ):
         topic.create({})
     assert len(cluster.timeouts_s) > 2  # more than one attempt
-    assert max(cluster.timeouts_s) <= 0.5
+    assert max(cluster.timeouts_s) <= 2.0
     assert cluster.timeouts_s == sorted(cluster.timeouts_s, reverse=True)  # what is left of it
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from connect import ConnectError, SourceRecord, SourceTask
 from connect.errors import UnreachableError
+from tests.support.waiting import WAIT_S
 from tests.unit.worker.executors.conftest import MemoryServices
 from tests.unit.worker.source.source_rig import no_owned_topics, no_topics
 from tests.unit.worker.tasks.task_listener import Listener
@@ -151,7 +152,7 @@ def start() -> Iterator[Callable[[Scene], SourceWorkerTask]]:
     yield start
     for task in started:
         task.stop()
-        assert task.join(time.monotonic() + 30)
+        assert task.join(time.monotonic() + WAIT_S)
 
 
 Start = Callable[[Scene], SourceWorkerTask]
@@ -160,7 +161,7 @@ Start = Callable[[Scene], SourceWorkerTask]
 def test_a_task_restarts_after_a_lost_transaction(start: Start) -> None:
     scene = Scene([None, LOST, LOST, LOST])
     start(scene)
-    assert scene.all_done.wait(30)
+    assert scene.all_done.wait(WAIT_S)
     assert (scene.instances, scene.said, scene.error) == (4, ["running"] * 4, None)
     assert scene.services.coordinator_checks == 3
 
@@ -168,7 +169,7 @@ def test_a_task_restarts_after_a_lost_transaction(start: Start) -> None:
 def test_a_task_without_progress_fails_after_several_restarts(start: Start) -> None:
     scene = Scene([None, LOST, LOST, LOST, LOST, LOST])
     start(scene)
-    assert scene.ended.wait(30)
+    assert scene.ended.wait(WAIT_S)
     # The first one had committed something.
     assert (scene.instances, str(scene.error)) == (5, "The transaction is over")
 
@@ -176,7 +177,7 @@ def test_a_task_without_progress_fails_after_several_restarts(start: Start) -> N
 def test_restarts_are_unlimited_while_a_broker_is_unavailable(start: Start) -> None:
     scene = Scene([LOST] * 20, broker_unavailable=True)
     start(scene)
-    assert scene.all_done.wait(30)
+    assert scene.all_done.wait(WAIT_S)
     assert (scene.instances, scene.error) == (21, None)
 
 
@@ -184,7 +185,7 @@ def test_a_task_waits_to_restart_until_its_ownership_is_known(start: Start) -> N
     scene = Scene([LOST])
     scene.services.answers = [UnreachableError("the coordinator does not answer"), UnreachableError("nor now"), None]
     start(scene)
-    assert scene.all_done.wait(30)
+    assert scene.all_done.wait(WAIT_S)
     assert (scene.instances, scene.services.coordinator_checks, scene.error) == (2, 3, None)
 
 
@@ -202,17 +203,17 @@ def test_a_task_that_was_reassigned_does_not_restart_and_reports_no_failure(
 
     caplog.handler.addFilter(watch)
     task = start(scene)
-    assert logged.wait(30)
+    assert logged.wait(WAIT_S)
     assert not scene.ended.is_set()  # a failure would be reported for a task that another worker runs
     task.stop()
-    assert scene.ended.wait(30)
+    assert scene.ended.wait(WAIT_S)
     assert (scene.instances, scene.error) == (1, None)
 
 
 def test_a_fenced_producer_fails_its_task_at_once(start: Start) -> None:
     scene = Scene([ProducerFencedError("There is a newer producer")], broker_unavailable=True)
     start(scene)
-    assert scene.ended.wait(30)
+    assert scene.ended.wait(WAIT_S)
     assert (scene.instances, scene.services.coordinator_checks, str(scene.error)) == (1, 0, "There is a newer producer")
 
 
@@ -221,5 +222,5 @@ def test_a_stop_during_the_wait_is_no_failure(start: Start) -> None:
     scene.services.answers = [UnreachableError("the coordinator does not answer")]
     task = start(scene)
     task.stop()
-    assert scene.ended.wait(30)
+    assert scene.ended.wait(WAIT_S)
     assert scene.error is None

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-import random
 import re
 import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +23,8 @@ from connect.spool.reader import SpoolReader
 from connect.spool.segments import restore_bytes
 from connect.spool.status import WriterState, read_status
 from connect.spool.writer import SpoolWriter
+from tests.support import randomness
+from tests.support.waiting import eventually
 from tests.unit.worker.spool.sources import BATCH, ConfirmingSource, CountingSource, CountingTask
 from worker.config.secrets import SecretMask
 from worker.spool.__main__ import main
@@ -32,8 +32,7 @@ from worker.spool.config import parse_spooler_config, restore_case
 from worker.spool.output import SpoolMode
 from worker.spool.spooler import Spooler
 
-KILLS = int(os.environ.get("SLUICE_CHAOS_KILLS", "3"))
-DEADLINE_S = 40.0
+KILLS = randomness.size("SLUICE_KILLS", 3)
 _PR_SET_PDEATHSIG = 1
 
 
@@ -93,14 +92,7 @@ class Running:
             self.spooler.confirm()
             return condition()
 
-        wait_until(served)
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)
+        eventually(served, "the condition")
 
 
 def test_all_tasks_write_each_number_once_across_restarts(properties: dict[str, str], plugins: Plugins) -> None:
@@ -298,7 +290,7 @@ class Reads:
             self.read()
             return condition()
 
-        wait_until(done)
+        eventually(done, "the records")
 
     def read(self, *, commits: bool = True) -> None:
         """Reads what is new, and commits what was read before."""
@@ -316,7 +308,7 @@ class Reads:
 @pytest.mark.chaos
 def test_kills_at_crash_points_and_at_random_lose_and_double_nothing(file: Path, tmp_path: Path) -> None:
     file.write_text(file.read_text().replace("count=400", "count=1000000000"))
-    chance = random.Random(KILLS)
+    chance = randomness.chance("kills")
     (tmp_path / "spool").mkdir()
     reads = Reads(tmp_path / "spool")
     reads.reader.open()
@@ -345,7 +337,9 @@ def test_process_ends_gracefully_on_request_and_without_a_query(file: Path, tmp_
     for signals in ((signal.SIGTERM,), ()):
         child = forked(file)
         for number in signals:
-            wait_until(lambda: (status := read_status(spool)) is not None and status.state is WriterState.RUNNING)
+            eventually(
+                lambda: (status := read_status(spool)) is not None and status.state is WriterState.RUNNING, "a running process"
+            )
             os.kill(child, number)
         assert end_of(child) == 0
         status = read_status(spool)

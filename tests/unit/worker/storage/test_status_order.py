@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support.waiting import WAIT_S
 from worker.kafka.log_writer import Written
 from worker.kafka.topic_log import LogRecord, TopicLogSettings
 from worker.model import State, Status, TaskId
@@ -129,7 +130,7 @@ def test_a_rewritten_status_does_not_follow_a_newer_one(workers: tuple[Worker, W
     for worker in workers:
         for key, value in late:
             worker.log.on_record(LogRecord(0, 1, 0, key, value, True))
-    herder.join(30)
+    herder.join(WAIT_S)
     settle(workers, new.taken())
     for worker in workers:
         assert worker.store.get(TASK) == Status(State.FAILED, "new", None, 8)

@@ -11,16 +11,16 @@ import pytest
 from connect.errors import ConfigError, ConnectError, PluginNotFoundError, UnreachableError, UnsupportedError
 from connect.external_system import MAX_COLLECTIONS, ConnectionStep, DataCollection, error_finding, warning_finding
 from connect.plugins import Plugins
+from tests.support.waiting import WAIT_S
 from tests.unit.worker.validation.scripted_system import PATH, PLAIN, ScriptedSource, ScriptedSystem
 from worker.cancellation import Cancellation
 from worker.model import SystemQuestion
 from worker.validation.external_systems import answer_about_system
 
 TEST, TABLES = SystemQuestion.CONNECTION_TEST, SystemQuestion.DATA_COLLECTIONS
-NEVER_S = 60.0
 
 
-def ask(question: SystemQuestion, values: Mapping[str, str] | None = None, timeout_s: float = NEVER_S) -> dict[str, Any]:
+def ask(question: SystemQuestion, values: Mapping[str, str] | None = None, timeout_s: float = WAIT_S) -> dict[str, Any]:
     config = {"connector.class": PATH, **(values or {})}
     return answer_about_system(Plugins.discover(), config, question, timeout_s=timeout_s)
 
@@ -52,7 +52,7 @@ def test_steps_are_reported_with_the_worst_state(monkeypatch: pytest.MonkeyPatch
 def test_call_is_cancelled_at_the_time_limit_and_earlier_steps_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def hang(config: Mapping[str, str]) -> Iterator[ConnectionStep]:
         yield ConnectionStep("first")
-        assert ScriptedSystem.cancelled.wait(30)
+        assert ScriptedSystem.cancelled.wait(WAIT_S)
         raise RuntimeError("interrupted")
 
     does(monkeypatch, "steps", hang)
@@ -65,7 +65,7 @@ def test_call_is_cancelled_at_the_time_limit_and_earlier_steps_are_kept(monkeypa
 
 def test_step_that_hides_the_cancellation_is_followed_by_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     def hang(config: Mapping[str, str]) -> Iterator[ConnectionStep]:
-        assert ScriptedSystem.cancelled.wait(30)
+        assert ScriptedSystem.cancelled.wait(WAIT_S)
         yield ConnectionStep("Tables", findings=[error_finding("not-readable", "the statement was cancelled")])
 
     does(monkeypatch, "steps", hang)
@@ -102,7 +102,7 @@ def test_call_is_cancelled_when_nobody_waits_for_the_answer(monkeypatch: pytest.
 
     def hang() -> None:
         cancellation.cancel()
-        assert ScriptedSystem.cancelled.wait(30)
+        assert ScriptedSystem.cancelled.wait(WAIT_S)
         raise ConnectError("interrupted")
 
     def hang_in_a_step(config: Mapping[str, str]) -> Iterator[ConnectionStep]:
@@ -165,7 +165,7 @@ def test_values_of_config_providers_are_masked_and_tables_with_them_left_out(mon
 
 def test_list_is_cancelled_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     def hang(config: Mapping[str, str]) -> list[DataCollection]:
-        assert ScriptedSystem.cancelled.wait(30)
+        assert ScriptedSystem.cancelled.wait(WAIT_S)
         raise ConnectError("interrupted")
 
     does(monkeypatch, "collections", hang)

@@ -20,6 +20,7 @@ from connect.testing import check_sink_connector
 from connect.testing.harness import MemoryReporter
 from connectors.jdbc import AivenJdbcSink, JdbcSink
 from connectors.jdbc.dialects.sqlite import SqliteDialect
+from tests.support.waiting import WAIT_S
 from tests.unit.connectors.jdbc.sink_rig import KEY, OLDER, PERSON, File, Records, Sink, put_all, reported
 
 UPSERT = {"insert__mode": "upsert", "pk__mode": "record_key", "delete__enabled": "true", "auto__create": "true"}
@@ -226,7 +227,7 @@ def test_tasks_can_create_and_alter_the_same_table_concurrently(file: File) -> N
         try:
             with file.sink(UPSERT, auto__evolve="true", max__retries="100") as sink:
                 one = Records().record(KEY, Struct(KEY, [number]), schemas[number], Struct(schemas[number], [number, "x", "y"]))
-                barrier.wait(10)
+                barrier.wait(WAIT_S)
                 for _ in range(50):
                     try:
                         sink.put(one)
@@ -240,7 +241,7 @@ def test_tasks_can_create_and_alter_the_same_table_concurrently(file: File) -> N
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(WAIT_S)
     assert not failures
     assert file.rows("SELECT id, f0, f1, f2, f3 FROM people ORDER BY id") == [
         (i, *("x" if j == i else None for j in range(4))) for i in range(4)

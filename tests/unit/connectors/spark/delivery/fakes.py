@@ -15,8 +15,7 @@ from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.offset_ranges import OffsetRanges
 from connectors.spark.tables.table import TableState
 from connectors.spark.tables.writer import TableProgress
-
-TIMEOUT_S = 20.0
+from tests.support.waiting import WAIT_S
 
 
 def changes(
@@ -70,7 +69,7 @@ class FakeWriter:
 
     def wait_until_committing(self) -> None:
         """Waits until one more commit has started."""
-        assert self.entered.acquire(timeout=TIMEOUT_S)
+        assert self.entered.acquire(timeout=WAIT_S)
 
     def committed_offsets(self, partitions: Collection[TopicPartition]) -> TableState:
         return TableState(self.known, dict(self.ends))
@@ -85,7 +84,7 @@ class FakeWriter:
         try:
             self.threads.add(threading.current_thread().name)
             self.entered.release()
-            assert self.gate.wait(TIMEOUT_S)
+            assert self.gate.wait(WAIT_S)
             if self.errors and (error := self.errors.pop(0)) is not None:
                 raise error
             self.commits.append(offsets_of(batches))

@@ -19,7 +19,8 @@ from connectors.spark.delivery.partition_offsets import PartitionOffsets
 from connectors.spark.delivery.segment import Arrival
 from connectors.spark.delivery.table_queue import CommitOutcome, TableQueue
 from connectors.spark.delivery.timing import CommitTiming
-from tests.unit.connectors.spark.delivery.fakes import TIMEOUT_S, FakeTables, changes
+from tests.support.waiting import WAIT_S
+from tests.unit.connectors.spark.delivery.fakes import FakeTables, changes
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -58,7 +59,7 @@ class Rig:
         self.offsets.release("undecoded")
 
     def collect(self) -> None:
-        assert self.scheduler.collect(TIMEOUT_S)
+        assert self.scheduler.collect(WAIT_S)
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def rig() -> Iterator[Rig]:
     yield rig
     for writer in rig.tables.writers.values():
         writer.gate.set()
-    rig.scheduler.close(TIMEOUT_S)
+    rig.scheduler.close(WAIT_S)
 
 
 def test_tables_are_committed_in_parallel_and_each_one_at_a_time(rig: Rig) -> None:
@@ -132,7 +133,7 @@ def test_due_tables_wait_for_a_free_thread_the_oldest_first() -> None:
     rig.scheduler.start_due()
     rig.collect()
     assert (rig.tables["c"].commits, rig.tables["b"].commits) == ([[2]], [])
-    rig.scheduler.close(TIMEOUT_S)
+    rig.scheduler.close(WAIT_S)
 
 
 def test_a_commit_takes_as_many_records_as_the_limit_allows() -> None:
@@ -144,7 +145,7 @@ def test_a_commit_takes_as_many_records_as_the_limit_allows() -> None:
     rig.add("a", [20, 21, 22, 23, 24])  # one decoding is never divided
     rig.scheduler.flush()
     assert rig.tables["a"].commits[-1] == [20, 21, 22, 23, 24]
-    rig.scheduler.close(TIMEOUT_S)
+    rig.scheduler.close(WAIT_S)
 
 
 def test_a_pressed_buffer_commits_the_largest_table_before_it_is_due() -> None:
@@ -154,7 +155,7 @@ def test_a_pressed_buffer_commits_the_largest_table_before_it_is_due() -> None:
     rig.scheduler.start_due(pressed=True)
     rig.collect()
     assert (rig.tables["large"].commits, rig.tables["small"].commits) == ([[2, 3, 4]], [])
-    rig.scheduler.close(TIMEOUT_S)
+    rig.scheduler.close(WAIT_S)
 
 
 def test_a_retriable_failure_keeps_records_and_order_and_is_retried_with_backoff(rig: Rig) -> None:
@@ -262,7 +263,7 @@ def test_a_table_that_waited_for_a_free_thread_starts_earlier_next_time() -> Non
     rig.collect()
     # It waited for nothing.
     assert rig.scheduler.table("b").timing.wait_s == 10.0
-    rig.scheduler.close(TIMEOUT_S)
+    rig.scheduler.close(WAIT_S)
 
 
 def test_records_of_lost_partitions_are_not_committed_again_after_a_failure(rig: Rig) -> None:
@@ -290,7 +291,7 @@ def test_commit_threads_end_with_the_task(rig: Rig) -> None:
     rig.scheduler.flush()
     threads = list(rig.threads._threads)
     assert [thread.is_alive() for thread in threads] == [True]
-    rig.scheduler.close(TIMEOUT_S)
+    rig.scheduler.close(WAIT_S)
     assert not any(thread.is_alive() for thread in threads)
 
 

@@ -29,6 +29,7 @@ from connectors.spark.plan.rows import PreparedRows
 from connectors.spark.tables.executor_files import WriteTarget
 from connectors.spark.tables.offset_ranges import OffsetRanges
 from connectors.spark.task import SparkSinkTask
+from tests.support.waiting import eventually
 from tests.unit.connectors.spark.delivery.fakes import FakeTables, FakeWriter
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -124,12 +125,13 @@ class Sink:
         self.task.put_raw(raw)
 
     def until(self, claim: Callable[[], bool]) -> None:
-        for _ in range(2000):
+        def is_true() -> bool:
             if claim():
-                return
+                return True
             self.put()
-            threading.Event().wait(0.005)
-        raise AssertionError(self.task.progress())
+            return False
+
+        eventually(is_true, "the claim", self.task.progress)
 
     @property
     def engine(self) -> str:

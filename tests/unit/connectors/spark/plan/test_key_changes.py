@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.record import TopicPartition
@@ -21,7 +20,6 @@ from connectors.spark.schema_settings import SchemaSettings
 from connectors.spark.tables.writer import TableWriter
 from tests.support.files_only_table import FilesOnlyTable, Storage
 
-EXAMPLES = int(os.environ.get("SLUICE_ORDER_EXAMPLES", "30"))
 LOG_SETTINGS = TableConfig("upsert", ("id",), "hard", "add", (), keep_tombstones=True)
 SOURCE_SETTINGS = replace(LOG_SETTINGS, metadata_columns=(SEQ,), sequence_by=SOURCE)
 SCD2_SETTINGS = replace(LOG_SETTINGS, write_mode="scd2", metadata_columns=(SEQ, VALID_FROM, VALID_TO, CURRENT))
@@ -111,7 +109,6 @@ def make_transactions(chance: random.Random) -> tuple[list[list[Change]], Rows]:
     return found, rows
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(st.integers(0, 1 << 32), st.sampled_from(sorted(ALL_SETTINGS)))
 def test_large_values_follow_the_row_to_its_new_key(seed: int, mode: str) -> None:
     chance = random.Random(seed)

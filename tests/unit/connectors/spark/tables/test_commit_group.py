@@ -10,8 +10,7 @@ import pytest
 
 from connectors.spark.tables.commit_group import AtomicCommitsUnsupported, CommitGroup, CommitGroupAborted
 from connectors.spark.tables.conflicts import CommitConflict
-
-TIMEOUT_S = 20.0
+from tests.support.waiting import WAIT_S
 
 
 class Catalog:
@@ -41,7 +40,7 @@ def commit(pool: ThreadPoolExecutor, group: CommitGroup, catalog: Catalog, *name
 def test_all_tables_are_committed_by_one_call(pool: ThreadPoolExecutor) -> None:
     catalog, group = Catalog(), CommitGroup(["a", "b", "c"])
     found = commit(pool, group, catalog, "c", "a", "b")
-    assert [one.result(TIMEOUT_S) for one in found] == ["answer to c", "answer to a", "answer to b"]
+    assert [one.result(WAIT_S) for one in found] == ["answer to c", "answer to a", "answer to b"]
     assert catalog.commits == [["a", "b", "c"]]
 
 
@@ -49,7 +48,7 @@ def test_a_table_without_changes_is_not_waited_for(pool: ThreadPoolExecutor) -> 
     catalog, group = Catalog(), CommitGroup(["a", "b"])
     (found,) = commit(pool, group, catalog, "a")
     group.leave("b", failed=False)
-    assert found.result(TIMEOUT_S) == "answer to a"
+    assert found.result(WAIT_S) == "answer to a"
     assert catalog.commits == [["a"]]
 
 
@@ -59,7 +58,7 @@ def test_a_failed_table_keeps_the_others_from_being_committed(pool: ThreadPoolEx
     group.leave("c", failed=True)
     for one in found:
         with pytest.raises(CommitGroupAborted):
-            one.result(TIMEOUT_S)
+            one.result(WAIT_S)
     with pytest.raises(CommitGroupAborted):
         group.commit("c", "c", catalog.commit_all)
     assert catalog.commits == []
@@ -69,15 +68,15 @@ def test_all_tables_stage_again_after_a_conflict(pool: ThreadPoolExecutor) -> No
     catalog, group = Catalog(CommitConflict("another writer")), CommitGroup(["a", "b"])
     for one in commit(pool, group, catalog, "a", "b"):
         with pytest.raises(CommitConflict):
-            one.result(TIMEOUT_S)
-    assert [one.result(TIMEOUT_S) for one in commit(pool, group, catalog, "a", "b")] == ["answer to a", "answer to b"]
+            one.result(WAIT_S)
+    assert [one.result(WAIT_S) for one in commit(pool, group, catalog, "a", "b")] == ["answer to a", "answer to b"]
 
 
 def test_a_catalog_that_cannot_do_it_is_noticed(pool: ThreadPoolExecutor) -> None:
     catalog, group = Catalog(AtomicCommitsUnsupported("404")), CommitGroup(["a", "b"])
     for one in commit(pool, group, catalog, "a", "b"):
         with pytest.raises(AtomicCommitsUnsupported):
-            one.result(TIMEOUT_S)
+            one.result(WAIT_S)
     assert not group.is_supported
 
 
@@ -85,4 +84,4 @@ def test_an_unknown_outcome_reaches_all_tables(pool: ThreadPoolExecutor) -> None
     catalog, group = Catalog(OSError("timed out")), CommitGroup(["a", "b"])
     for one in commit(pool, group, catalog, "a", "b"):
         with pytest.raises(OSError, match="timed out"):
-            one.result(TIMEOUT_S)
+            one.result(WAIT_S)

@@ -28,6 +28,7 @@ from connectors.spark.tables.table import TableState
 from connectors.spark.tables.writer import TableProgress
 from connectors.spark.transactions.marker_table import StoredRounds
 from connectors.spark.transactions.rounds import TransactionRounds
+from tests.support.waiting import WAIT_S
 
 Rows = dict[int, dict[str, Any]]
 MARKER = "_sluice_transactions"
@@ -211,7 +212,7 @@ class Lake:
     def stop(self) -> None:
         """The task ends, as in a crash."""
         if self._threads is not None:
-            self._threads.close(10)
+            self._threads.close(WAIT_S)
 
     def move_back(self, partitions: Collection[TopicPartition], count: int) -> None:
         """Ends the task, and moves the offsets of these partitions back over REST."""

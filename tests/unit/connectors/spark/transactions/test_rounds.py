@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
 from tests.unit.connectors.spark.transactions.fakes import MARKER, Crash, Lake, Source
 
-ROUNDS = int(os.environ.get("SLUICE_CHAOS_ROUNDS", "40"))
 NAMES = ("a", "b", "c")
 
 
@@ -234,7 +232,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=ROUNDS, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS, partitions=st.integers(1, 2), max_records=st.sampled_from(["8", "1000"]), has_positions=st.booleans())
 def test_points_equal_the_source_after_any_history(
     steps: list[Any], partitions: int, max_records: str, has_positions: bool

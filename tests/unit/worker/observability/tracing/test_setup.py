@@ -10,6 +10,7 @@ import pytest
 
 from connect import extras
 from connect.errors import ConfigError, MissingExtraError
+from tests.support.waiting import WAIT_S
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.observability.tracing.setup import check_tracing, find_exporter, start_tracing
@@ -33,7 +34,7 @@ def test_worker_without_traces_imports_no_part_of_opentelemetry() -> None:
         "import sys, worker.executors.child, worker.executors.local\n"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=WAIT_S)
 
 
 def test_worker_without_the_extra_names_the_command_that_installs_it(

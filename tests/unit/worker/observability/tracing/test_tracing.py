@@ -20,6 +20,7 @@ from connect.errors import ConnectError
 from connect.tracing import MAX_LINKS, SpanLink, SpanRole, current_trace, trace_of_thread, traced
 from tests.support.span_collector import SpanCollector
 from tests.support.traces import MemoryTraces, attributes, identity
+from tests.support.waiting import WAIT_S
 from worker.config.secrets import SecretMask
 from worker.model import TaskId, TaskStopped
 from worker.observability.log_setup import LogFormat, set_log_format
@@ -155,7 +156,7 @@ class HangingExporter(SpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self.has_begun.set()
-        assert self.is_shut_down.wait(60)
+        assert self.is_shut_down.wait(WAIT_S)
         return SpanExportResult.FAILURE
 
     def shutdown(self) -> None:
@@ -183,11 +184,11 @@ def test_spans_of_libraries_are_exported_and_masked_too() -> None:
         "tracing = Tracing('w', SecretMask(), exporter)\n"
         "tracing.install()\n"
         "get_tracer('driver').start_span('SELECT', attributes={'db.statement': 'password=abc'}).end()\n"
-        "tracing.close(20)\n"
+        "tracing.close(120)\n"
         "(span,) = exporter.get_finished_spans()\n"
         "print(span.resource.attributes['sluice.worker'], span.attributes['db.statement'])\n"
     )
-    found = subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True)
+    found = subprocess.run([sys.executable, "-c", code], check=True, timeout=WAIT_S, capture_output=True, text=True)
     assert found.stdout == "w password=[hidden]\n"
 
 
@@ -203,14 +204,14 @@ def test_libraries_for_otlp_are_imported_with_the_first_spans() -> None:
         "before = {'requests', 'google.protobuf'} & sys.modules.keys()\n"
         "with trace.span('one'):\n"
         "    pass\n"
-        "tracing.close(20)\n"
+        "tracing.close(120)\n"
         "print(before, trace.active())\n"
     )
     collector = SpanCollector()
     environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
     try:
         found = subprocess.run(
-            [sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True, env=environment
+            [sys.executable, "-c", code], check=True, timeout=WAIT_S, capture_output=True, text=True, env=environment
         )
         assert found.stdout == "set() None\n"
         assert len(collector.named("c", "one")) == 1
@@ -230,7 +231,7 @@ def test_lazy_exporter_ends_the_exporter_that_it_has_created() -> None:
     exporter = LazyExporter(lambda: created)
     thread = threading.Thread(target=exporter.export, args=([],))
     thread.start()
-    assert created.has_begun.wait(20)
+    assert created.has_begun.wait(WAIT_S)
     exporter.shutdown()
-    thread.join(20)
+    thread.join(WAIT_S)
     assert not thread.is_alive()

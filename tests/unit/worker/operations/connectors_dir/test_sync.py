@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from connect.errors import BadRequestError, NotFoundError
+from tests.support.waiting import WAIT_S
 from worker.model import ConnectorFileState, Origin, TargetState
 from worker.operations.connectors_dir.plan import DesiredConnector, Step, plan
 from worker.operations.connectors_dir.sync import ConnectorDirectory, HerderTarget
@@ -323,7 +324,7 @@ def test_deletions_come_first() -> None:
 def test_thread_scans_and_ends_when_closed(scene: Scene) -> None:
     scene.write("a.properties", "name=a\n")
     scene.directory.start()
-    assert scene.target.has_put.wait(10)
+    assert scene.target.has_put.wait(WAIT_S)
     scene.directory.close()
     assert "connectors-dir" not in [thread.name for thread in threading.enumerate()]
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from connect.errors import BadRequestError, ConfigError, DataError, NotFoundError
 from connect.testing import ManualClock
+from tests.support.waiting import WAIT_S
 from worker.model import ConfigVersion, Origin
 from worker.operations.history.memory import MemoryHistory
 from worker.operations.history.topic import OnRecord, TopicHistory, VersionKey, decode_key, decode_value, encode_key, encode_value
@@ -132,7 +133,7 @@ class FakeTopic:
 
     def wait_for(self, is_there: Callable[[], bool]) -> None:
         with self.written:
-            assert self.written.wait_for(is_there, 10)
+            assert self.written.wait_for(is_there, WAIT_S)
 
 
 class FakeLog:
@@ -210,7 +211,7 @@ def test_history_stays_in_memory_without_a_topic(caplog: pytest.LogCaptureFixtur
     history.record("c", A, Origin.REST)
     history.record("c", B, Origin.REST)
     history._jobs.put(recorded.set)
-    assert recorded.wait(10)
+    assert recorded.wait(WAIT_S)
     assert numbers(history) == [1, 2]
     history.close()
     assert topic.records == []

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.errors import ConnectError, DataError
@@ -26,7 +26,6 @@ from connectors.spark.tables.writer import TableWriter
 from tests.support.files_only_table import Crash, FilesOnlyTable, Storage
 from tests.support.source_order_histories import Event, apply_in_order, make_arrival, make_history
 
-EXAMPLES = int(os.environ.get("SLUICE_ORDER_EXAMPLES", "30"))
 SETTINGS = TableConfig("upsert", (), HARD, "add", (SEQ,), keep_tombstones=True, sequence_by=SOURCE)
 SOFT_SETTINGS = replace(SETTINGS, delete_mode=SOFT, metadata_columns=(SEQ, DELETED))
 
@@ -99,7 +98,6 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(st.integers(0, 1 << 32), st.sampled_from([HARD, HARD, SOFT, IGNORE]))
 def test_any_arrival_gives_the_rows_of_the_history(seed: int, mode: str) -> None:
     chance = random.Random(seed)
