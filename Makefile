@@ -12,10 +12,10 @@ STAMPS := .make
 # Directories with Python code.
 CODE := connect connectors worker rest sluice scripts tests benchmarks
 
-.PHONY: help setup demo up down test unit check site dist release bench clean
+.PHONY: help setup demo up down compiled test test-all test-share test-seconds unit check site dist release bench clean
 
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMPS)/services ## Create .venv, install everything, fetch Java, Kafka, and Spark
 
@@ -28,12 +28,28 @@ up: setup ## Start an embedded broker, database, and worker
 down: setup ## Stop the services that 'make up' started
 	$(BIN)/sluice down
 
-# Three processes, one file at a time each: most tests wait for services. In file order, because the longest come first. Compiled
-# before, because tests start hundreds of workers, and with PYTHONDONTWRITEBYTECODE each would compile its imports, and each of the
-# three processes all tests.
-test: setup $(STAMPS)/test-services ## Run every test, with real brokers, databases, and Spark
-	$(BIN)/python -m compileall -q -j 0 $(CODE)
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Three processes, one file at a time each: most tests wait for services. Compiled before, because tests start hundreds of workers,
+# and with PYTHONDONTWRITEBYTECODE each would compile its imports, and each of the three processes all tests.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
+PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
+
+compiled: setup $(STAMPS)/test-services
+	@$(BIN)/python -m compileall -q -j 0 $(CODE)
+
+test: compiled ## Test each behavior once, with real brokers, databases, and Spark: 12 minutes on two cores
+	$(PYTEST) $(PARALLEL)
+
+test-all: compiled ## Run every test, also the long ones, in random order of files
+	SLUICE_SEED=$${SLUICE_SEED:-$$RANDOM} $(PYTEST) $(PARALLEL) --all
+
+# As CI does after 'make test': consecutive numbers run all parts.
+SHARE ?= $(shell git rev-list --count HEAD)
+
+test-share: compiled ## Run a part of the long tests: make test-share SHARE=n
+	$(PYTEST) $(PARALLEL) --share=$(SHARE) --durations=30
+
+test-seconds: compiled ## Run every test and store what the tests of each file take in tests/seconds.json
+	$(PYTEST) $(PARALLEL) --all --record-seconds
 
 unit: $(STAMPS)/packages ## Run the unit tests: no broker, no JVM, about two minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" tests/unit
@@ -44,6 +60,7 @@ check: $(STAMPS)/packages ## Check formatting, types, imports, and structure
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_structure.py
+	$(BIN)/python scripts/check_test_seconds.py
 
 site: $(STAMPS)/packages ## Build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
