@@ -40,7 +40,7 @@ test: compiled ## Test each behavior once, with real brokers, databases, and Spa
 	$(PYTEST) $(PARALLEL)
 
 test-all: compiled ## Run every test, also the long ones, in random order of files
-	SLUICE_SEED=$${SLUICE_SEED:-$$RANDOM} $(PYTEST) $(PARALLEL) --all
+	SLUICE_SEED=$${SLUICE_SEED:-$$RANDOM} SLUICE_EXAMPLES=$${SLUICE_EXAMPLES:-100} $(PYTEST) $(PARALLEL) --all
 
 # As CI does after 'make test': consecutive numbers run all parts.
 SHARE ?= $(shell git rev-list --count HEAD)

@@ -5,6 +5,7 @@ Responses are serialized from plain dicts with orjson, without response models.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -23,8 +24,11 @@ def json_response(content: Any, status_code: int = 200, headers: Mapping[str, st
 
 
 def json_bytes(content: Any) -> bytes:
-    """Returns the JSON of a response, or of a part of one."""
-    return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
+    """Returns the JSON of a response, or of a part of one. Integers have any size, as those in a source's offsets may."""
+    try:
+        return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # orjson has integers of 64 bits
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def empty_response(status_code: int) -> Response:

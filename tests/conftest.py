@@ -30,7 +30,7 @@ from tests.support.services import ServiceOwner, SharedBroker, ensure_started, s
 pytest_plugins = ["tests.support.selection"]
 
 # The machine's load decides how long an example takes.
-settings.register_profile("untimed", deadline=None, max_examples=size("SLUICE_EXAMPLES", 40))
+settings.register_profile("untimed", deadline=None, max_examples=size("SLUICE_EXAMPLES", 20))
 settings.load_profile("untimed")
 
 

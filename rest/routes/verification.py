@@ -22,6 +22,7 @@ _MEMBERS: dict[str, tuple[type, ...]] = {
     "unsettled": (int,),
     "seconds": (int, float),
 }
+_MAX = 2**63 - 1
 _FORM = 'expected {"equal": true, "rows": 0, "differences": 0, "unsettled": 0, "seconds": 0.0, ...}'
 _numbers = json.JSONDecoder()
 
@@ -34,6 +35,9 @@ async def _read_result(request: Request) -> dict[str, Any]:
         value = body.get(name)
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             raise BadRequestError(f'"{name}" is missing or has the wrong type; {_FORM}')
+        number: float = body[name]
+        if not 0 <= number <= _MAX:  # false for NaN
+            raise BadRequestError(f'"{name}" is {number}; expected 0 to {_MAX}')
     return body
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import NewPage
@@ -22,6 +23,7 @@ def page_with_clock(new_page: NewPage) -> Page:
     return page
 
 
+@pytest.mark.long
 def test_page_loaded_in_advance_just_after_it_was_opened_is_shown(worker: WorkerProcess, new_page: NewPage) -> None:
     worker.client.create("c", SOURCE)
     page = page_with_clock(new_page)
@@ -55,6 +57,7 @@ def test_list_that_arrives_just_after_the_overview_was_rendered_is_shown(worker:
     expect(page.get_by_role("heading", name="No connectors yet")).to_be_visible()
 
 
+@pytest.mark.long
 def test_address_that_changes_before_the_first_frame_is_followed(worker: WorkerProcess, new_page: NewPage) -> None:
     worker.client.create("c", SOURCE)
     page = page_with_clock(new_page)

@@ -78,7 +78,13 @@ def crash_id(crash: Crash) -> str:
 
 
 # Without exactly-once, "offsets.written" is the same a moment later.
-LONG = {"source.produced:5 at least once", "cluster.tasks_stopped", "cluster.fenced"}
+LONG = {
+    "source.produced:5 at least once",
+    "offsets.written:5 at least once",
+    "sink.precommitted:3 at least once",
+    "cluster.tasks_stopped",
+    "cluster.fenced",
+}  # tests/integration/worker/test_process.py has those of one worker
 
 
 @pytest.mark.parametrize(

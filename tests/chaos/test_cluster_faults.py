@@ -174,6 +174,7 @@ def test_broker_restart_during_a_rebalance_only_delays_it(tmp_path: Path, broker
 
 
 @pytest.mark.harms_broker
+@pytest.mark.long
 def test_transactions_that_expire_while_a_broker_is_frozen_are_repeated(tmp_path: Path, broker: EmbeddedBroker) -> None:
     # No session times out meanwhile, so that no task restarts because of a rebalance.
     patient = {**settings(exactly_once=True), **THREADS, "session.timeout.ms": "30000", "heartbeat.interval.ms": "10000"}

@@ -93,6 +93,7 @@ def test_worker_waits_for_an_unavailable_broker_and_shuts_down_on_request(tmp_pa
     "longer_config_log",
     [pytest.param("first cluster", marks=pytest.mark.long), pytest.param("second cluster", marks=pytest.mark.long), "neither"],
 )
+@pytest.mark.long
 def test_clusters_with_the_same_group_id_are_detected_and_keep_their_connectors(
     tmp_path: Path, broker: EmbeddedBroker, longer_config_log: str
 ) -> None:

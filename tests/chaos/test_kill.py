@@ -31,10 +31,8 @@ from tests.support.source_stream import SourceStream
 from tests.support.standalone_worker import SHORT_SESSIONS
 from tests.support.waiting import WAIT_S
 
-# 4 are the snapshot and the points that no other test covers, 9 every point once, 17 the later ones twice; the rest come at
-# random moments.
-KILLS = randomness.size("SLUICE_KILLS", 4)
-NOT_COVERED_ELSEWHERE = ("postgres.confirmed", "spark.staged", "spark.committed")
+# 9 are every point once, 17 the later ones twice; the rest come at random moments.
+KILLS = randomness.size("SLUICE_KILLS", 9)
 REACHED_S = 300.0
 """Within which a worker comes to any point. Python, Spark and its first commit take more than a minute on a busy machine."""
 
@@ -89,6 +87,7 @@ def settle_and_check(stream: SourceStream, postgres: EmbeddedPostgres, database:
 
 @pytest.mark.chaos
 @pytest.mark.timeout(3000)
+@pytest.mark.long
 def test_worker_killed_many_times_loses_nothing(
     tmp_path: Path,
     broker: EmbeddedBroker,
@@ -103,7 +102,6 @@ def test_worker_killed_many_times_loses_nothing(
     once = [f"{point}:{chance.randint(1, 2)}" for point in later]
     again = [f"{point}:{chance.randint(2, 4)}" for point in later]
     chance.shuffle(once)
-    once.sort(key=lambda one: not one.startswith(NOT_COVERED_ELSEWHERE))
     chance.shuffle(again)
     plan: list[str | None] = [*once, *again]
     plan = ["postgres.snapshot", *plan][:KILLS]

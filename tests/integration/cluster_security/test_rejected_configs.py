@@ -14,6 +14,7 @@ from connect.errors import ConnectError, IllegalStateError, NotFoundError, NotRe
 from rest.forwarding.leader_client import RestLeaderClient
 from tests.integration.cluster_security.secured_cluster import SECRETS, TASK_ACLS, WORKER_ACLS, SecuredCluster
 from tests.integration.rest.certificates import Authority
+from tests.support.cases import first_fast
 from tests.support.waiting import eventually
 from worker.config.worker_config import WorkerConfig
 from worker.distributed.bootstrap import assemble
@@ -64,7 +65,9 @@ REJECTED: list[tuple[str, Change, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "message"), [(case[1], case[2]) for case in REJECTED], ids=[case[0] for case in REJECTED])
+@pytest.mark.parametrize(
+    ("change", "message"), first_fast([(case[1], case[2]) for case in REJECTED], 2), ids=[case[0] for case in REJECTED]
+)
 def test_rejected_worker_ends_and_reports_the_cause(
     secured: SecuredCluster, cluster: str, caplog: pytest.LogCaptureFixture, change: Change, message: str
 ) -> None:

@@ -136,6 +136,7 @@ def test_groups_and_transactions_work_on_one_node(broker: EmbeddedBroker, unique
     assert partition.lag is not None
 
 
+@pytest.mark.long
 def test_server_ends_when_its_parent_is_killed(own: EmbeddedBroker) -> None:
     assert_exits_with_killed_parent(own)
 

@@ -16,6 +16,7 @@ import pytest
 from sluice.embedded.ports import free_ports
 from sluice.embedded.process import spawn
 from tests.integration.executors.plugins import PATH
+from tests.support.cases import first_fast
 from tests.support.waiting import WAIT_S, eventually
 
 ROOT = Path(__file__).parents[3]
@@ -82,7 +83,7 @@ def test_executors_exit_when_their_worker_is_killed(start: Start, tmp_path: Path
     eventually(lambda: all_ended(executors), "the end of the executors")
 
 
-@pytest.mark.parametrize("to_group", [False, True])
+@pytest.mark.parametrize("to_group", first_fast([False, True]))
 def test_signal_to_a_worker_or_its_process_group_shuts_down_gracefully_and_leaves_no_process(
     start: Start, log: Path, to_group: bool
 ) -> None:

@@ -42,6 +42,7 @@ from connectors.mysql.server import (
 )
 from connectors.mysql.sessions import MySqlSessions
 from sluice.embedded.mariadb import EmbeddedMariaDB
+from tests.support.cases import first_fast
 from tests.support.waiting import WAIT_S, Deadline, eventually
 
 
@@ -295,7 +296,7 @@ def rows_from(rig: Rig, start: BinlogPosition, *, by_gtid: bool, most: int = 100
     return found, tracker.position
 
 
-@pytest.mark.parametrize("by_gtid", [True, False])
+@pytest.mark.parametrize("by_gtid", first_fast([True, False]))
 def test_xa_transactions_are_read_once_with_a_restart_after_every_row(rig: Rig, by_gtid: bool) -> None:
     server = read_server(rig.sql)
     start = read_position(rig.sql, server)

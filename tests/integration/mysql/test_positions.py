@@ -14,6 +14,7 @@ from connectors.cdc.errors import PositionLostError
 from connectors.mysql.errors import ServerReplacedError
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.mysql.conftest import MariaDbRunningSource
+from tests.support.cases import first_fast
 from tests.support.source_runner import shown
 
 _BY = {"gtid": "false", "file": "true"}
@@ -43,7 +44,7 @@ def _same(record: SourceRecord) -> tuple[Any, ...]:
     return (*shown(record), *block)
 
 
-@pytest.mark.parametrize("by", list(_BY))
+@pytest.mark.parametrize("by", first_fast(list(_BY)))
 def test_every_offset_continues_with_the_next_record(source: MariaDbRunningSource, by: str) -> None:
     source.sql("create table t(id int primary key, name varchar(10))", "create table u(id int primary key)")
     source.begin(gtid_ignore_on_recovery=_BY[by], max_batch_size="3")
@@ -86,7 +87,7 @@ def test_rows_of_a_statement_have_its_text_after_a_restart_within_it(source: Mar
         assert len(rest) == max(4 - number, 2)
 
 
-@pytest.mark.parametrize("by", list(_BY))
+@pytest.mark.parametrize("by", first_fast(list(_BY)))
 def test_sources_that_are_not_read_lose_nothing_of_others(source: MariaDbRunningSource, by: str) -> None:
     """Their structure is followed, and nothing of it is applied again to a table that has changed since."""
     source.sql("create table t(id int primary key)")
@@ -151,7 +152,7 @@ def test_task_continues_after_the_server_is_restarted(source: MariaDbRunningSour
     assert [shown(r)[3] for r in source.read(1)] == [{"id": 2}]
 
 
-@pytest.mark.parametrize("by", list(_BY))
+@pytest.mark.parametrize("by", first_fast(list(_BY)))
 def test_position_that_was_purged_is_named(source: MariaDbRunningSource, by: str) -> None:
     source.sql("create table t(id int primary key)")
     source.begin(gtid_ignore_on_recovery=_BY[by])
@@ -166,7 +167,7 @@ def test_position_that_was_purged_is_named(source: MariaDbRunningSource, by: str
         source.read(1)
 
 
-@pytest.mark.parametrize("by", list(_BY))
+@pytest.mark.parametrize("by", first_fast(list(_BY)))
 def test_new_snapshot_replaces_a_purged_position_when_needed(source: MariaDbRunningSource, by: str) -> None:
     source.sql("create table t(id int primary key)")
     source.begin(gtid_ignore_on_recovery=_BY[by])

@@ -12,6 +12,7 @@ from connectors.mysql.offsets import SNAPSHOT_STATE
 from connectors.mysql.snapshot import row_stream, table_plan
 from tests.integration.mysql.conftest import MariaDbRunningSource
 from tests.support import randomness
+from tests.support.cases import first_fast
 
 TABLES = "ab"
 
@@ -142,7 +143,7 @@ def test_interruption_while_the_stream_catches_up(source: MariaDbRunningSource) 
     assert not reads(records, "a") & reads(rest, "a")
 
 
-@pytest.mark.parametrize("run", range(2))
+@pytest.mark.parametrize("run", first_fast(range(2)))
 def test_random_interruptions(source: MariaDbRunningSource, run: int) -> None:
     chance = randomness.chance(f"interruptions-{run}")
     create_tables(source)

@@ -218,6 +218,7 @@ def test_rows_in_columns_equal_those_of_records(
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 def test_changes_in_columns_equal_those_of_records(
     postgres: EmbeddedPostgres, database: str, tables: dict[str, str], tmp_path: Path
 ) -> None:

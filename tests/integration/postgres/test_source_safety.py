@@ -379,6 +379,7 @@ def server(source: Any, services_dir: Path) -> Iterator[EmbeddedPostgres]:
         server.remove()
 
 
+@pytest.mark.long
 def test_a_fast_shutdown_ends_although_the_task_is_paused_with_a_backlog(source: Any, server: EmbeddedPostgres) -> None:
     source.server = server
     source.config.update({"database.port": str(server.port), "status.update.interval.ms": "100"})

@@ -170,6 +170,7 @@ def test_a_table_with_the_most_columns(source: Any) -> None:
             assert (after["c0"], after["c2"], after["c1598"]) == (2, None, 3)
 
 
+@pytest.mark.long
 def test_a_row_of_100_megabytes(source: Any) -> None:
     """By snapshot and stream; the topic's limit is another matter."""
     with source.sql() as db:

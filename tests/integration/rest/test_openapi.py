@@ -114,9 +114,7 @@ def test_every_response_is_documented_in_openapi(
         if of_a_connector and "connector" in case.path_parameters:
             case.path_parameters["connector"] = "a"  # of the names that are made up no connector exists
         uncaught.errors.clear()
-        answer = case.call(
-            base_url=worker.server.url, timeout=WAIT_S
-        )  # schemathesis waits less than a round of the group may take
+        answer = case.call(base_url=worker.server.url, timeout=WAIT_S)
         assert uncaught.errors == []
         if answer.status_code == 400 and not answer.content and answer.request.method not in ("GET", "POST", "HEAD"):
             return  # an ambiguous path: the document says in words that there is no body then, for it has no way to list that

@@ -466,6 +466,7 @@ def read_dead_letter_headers(site: Site, broker: EmbeddedBroker, queue: str) -> 
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_more_than_a_hundred_planted_secrets_appear_nowhere(
     site: Site, broker: EmbeddedBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:

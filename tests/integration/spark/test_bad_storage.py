@@ -152,6 +152,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedS3]:
     server.stop()
 
 
+@pytest.mark.long
 def test_store_with_wrong_credentials_fails_the_task_and_an_unavailable_one_is_retried(
     run: Any, topic: Any, s3: EmbeddedS3
 ) -> None:

@@ -41,6 +41,7 @@ from connectors.registry.protobuf.converter import ProtobufConverter
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from tests.integration.spark.table_access import catalog_props
+from tests.support.cases import first_fast
 from tests.unit.connectors.registry.conftest import MemoryRegistry
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
@@ -250,7 +251,7 @@ def encode(kind: type[Any], configs: Mapping[str, str], schema: Schema, values: 
     return list(zip(keys, [value.from_connect_data(topic, schema, v) for v in values], strict=True))
 
 
-@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+@pytest.mark.parametrize("table_format", first_fast(["delta", "iceberg"]))
 def test_all_types_of_connect_in_json_are_equal_in_the_table(tables: Tables, table_format: str) -> None:
     tables.props["table.format"] = table_format
     schema, values, types, rows = everything(FIELDS)
@@ -318,7 +319,7 @@ SINGLE: dict[str, tuple[type[Any], list[tuple[Any, bytes]], str]] = {
 
 @pytest.mark.parametrize(
     ("mode", "chosen"),
-    [("append", ["texts", "ints", "doubles", "truths"]), ("upsert", ["bytes", "shorts", "longs", "floats"])],
+    first_fast([("append", ["texts", "ints", "doubles", "truths"]), ("upsert", ["bytes", "shorts", "longs", "floats"])]),
     ids=["append", "upsert"],
 )
 def test_single_values_are_in_the_column_value(tables: Tables, mode: str, chosen: list[str]) -> None:

@@ -35,6 +35,7 @@ from tests.integration.spark.spool_shop import (
     wait_until,
 )
 from tests.integration.spark.table_access import CATALOG, IcebergAccess, configure_catalog
+from tests.support.cases import first_fast
 
 pytestmark = [  # PySpark leaves the sockets of its results to the garbage collector
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
@@ -178,6 +179,7 @@ def test_rows_of_a_first_batch_are_not_given_to_a_query_that_has_lost_its_checkp
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_iceberg_table_of_a_stream_equals_the_source(spark: Spark, shop: Shop, tmp_path: Path) -> None:
     configure_catalog(spark, tmp_path / "warehouse")
     spark.sql(f"create namespace {CATALOG}.db")
@@ -206,6 +208,7 @@ def spool(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_load_and_stream_of_the_jdbc_source_have_each_row_once(
     spark: Spark, mariadb: EmbeddedMariaDB, mariadb_database: str, spool: Path, tmp_path: Path
 ) -> None:
@@ -271,6 +274,7 @@ def test_load_and_stream_of_the_jdbc_source_have_each_row_once(
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_records_are_those_of_spark_s_kafka_source(spark: Spark, shop: Shop) -> None:
     frame = spark.readStream.format("sluice").options(**shop.options).load()
     assert [field.simpleString() for field in frame.schema] == [
@@ -292,7 +296,8 @@ def test_records_are_those_of_spark_s_kafka_source(spark: Spark, shop: Shop) -> 
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("reads_records", [False, True], ids=["bounds", "records"])
+@pytest.mark.parametrize("reads_records", first_fast([False, True]), ids=["bounds", "records"])
+@pytest.mark.long
 def test_one_stream_fills_all_tables_and_repeated_batches_change_nothing(
     spark: Spark, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads_records: bool
 ) -> None:
@@ -347,6 +352,7 @@ class Interrupted(Exception):
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_batch_that_was_interrupted_between_its_commits_is_completed(
     spark: Spark, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -219,7 +219,6 @@ def test_process_that_is_stopped_before_its_put_overwrites_nothing(open_lake: Ca
     lake.restarted_writes_all()
 
 
-@pytest.mark.long
 def test_crash_after_a_commit_neither_loses_nor_repeats_records(open_lake: Callable[..., Lake]) -> None:
     lake = open_lake("append")
     lake.write()

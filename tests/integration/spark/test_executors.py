@@ -47,15 +47,13 @@ CASES = [
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(
-            case, id=f"{case.table_format}-{case.mode}-{case.number}", marks=[pytest.mark.long] if case.number > 2 else []
-        )
+        pytest.param(case, id=f"{case.table_format}-{case.mode}-{case.number}", marks=[pytest.mark.long] if case.number else [])
         for case in CASES
     ],
 )
 def test_engines_write_the_same_tables(props: Any, run: Any, topic: Any, case: Case, number: int) -> None:
     numbered = Case(case.number + 100 * number, case.table_format, case.mode, case.delete_mode, case.raw, case.settings)
-    check_engines(numbered, props, run, topic)
+    check_engines(numbered, props, run, topic, events=64 if case.number else 24)
 
 
 @dataclass(frozen=True)
@@ -72,6 +70,7 @@ class FailingOnce(ListRangeReader):
                 os._exit(1)
 
 
+@pytest.mark.long
 def test_nothing_is_lost_or_doubled_when_an_executor_or_the_driver_dies(
     props: dict[str, str],
     run: Any,
@@ -125,6 +124,7 @@ class Broken(ListRangeReader):
         raise ModuleNotFoundError("No module named 'orjson'", name="orjson")
 
 
+@pytest.mark.long
 def test_missing_package_fails_the_task_with_host_and_remedy(
     props: dict[str, str], run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

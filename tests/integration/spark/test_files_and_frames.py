@@ -190,6 +190,7 @@ def test_partitioned_table_is_appended_to(props: Any, run: Any, topic: Any, read
     assert sorted((r["id"], r["v"]) for r in read("t")) == [(0, "a"), (1, "b"), (2, "a"), (3, "b")]
 
 
+@pytest.mark.long
 def test_jvm_exits_when_its_worker_is_killed(spark_props: dict[str, str], tmp_path: Path) -> None:
     program = f"""
 import time

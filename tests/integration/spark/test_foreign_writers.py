@@ -18,6 +18,7 @@ from connectors.spark.connector import SparkSink
 from connectors.spark.tables.delta.file_table import DeltaFileTable
 from sluice.demo.delta_table import read_delta_table
 from tests.integration.spark.change_events import fill
+from tests.support.cases import first_fast
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -60,7 +61,7 @@ def deliver_and_commit(task_run: Any) -> None:
     task_run.commit()
 
 
-@pytest.mark.parametrize("operation", REPLACEMENTS)
+@pytest.mark.parametrize("operation", first_fast(REPLACEMENTS))
 def test_replaced_rows_stop_the_task_until_its_offsets_are_set(
     props: Any, run: Any, topic: Any, sql: Any, operation: str
 ) -> None:
@@ -90,6 +91,7 @@ def test_replaced_rows_stop_the_task_until_its_offsets_are_set(
     assert Counter(read_delta_table(f"{props['table.location']}/t")["id"].to_pylist()) == Counter(range(25))
 
 
+@pytest.mark.long
 def test_rows_that_are_replaced_during_a_commit_stop_the_task_at_its_next_start(
     props: Any, run: Any, topic: Any, sql: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +133,7 @@ def test_compaction_keeps_columns_that_another_writer_added(props: Any, run: Any
     assert sorted((r["id"], r["note"]) for r in rows) == [*((i, None) for i in range(25)), (100, "note")]
 
 
+@pytest.mark.long
 def test_table_that_is_replaced_during_a_commit_gets_no_rows_of_the_old_schema(
     props: Any, run: Any, topic: Any, sql: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from connectors.spark import session
 from connectors.spark.config import parse_config
 from tests.integration.spark.lake import field, message
 from tests.integration.spark.table_access import CATALOG, catalog_props, configure_catalog
+from tests.support.cases import first_fast
 from tests.support.iceberg_rest import TOKEN, rest_catalog
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
@@ -155,7 +156,7 @@ def test_commit_with_a_token_that_has_expired(rest: Rig, faults: Faults) -> None
     rest.check()
 
 
-@pytest.mark.parametrize(("method", "code"), [("GET", 503), ("POST", 503), ("POST", 500)])
+@pytest.mark.parametrize(("method", "code"), first_fast([("GET", 503), ("POST", 503), ("POST", 500)]))
 def test_catalog_that_is_down_for_a_while_is_tried_again(rest: Rig, faults: Faults, method: str, code: int) -> None:
     rest.write()
     faults.set(method, "/tables/t", code, "ServiceUnavailableException")

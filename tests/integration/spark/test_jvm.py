@@ -198,6 +198,7 @@ def test_jvm_ends_when_its_worker_is_killed(jars: str) -> None:
     worker.stdin.close()
 
 
+@pytest.mark.long
 def test_jvm_ends_after_its_last_lease(jars: str) -> None:
     session.stop()
     lease = session.lease(SparkConfig("local[2]", "", (), (jars,), 0))

@@ -141,6 +141,7 @@ def test_columns_of_a_layout_are_checked(props: Any, run: Any, topic: Any) -> No
     task_run.task.close()
 
 
+@pytest.mark.long
 def test_clustered_tables_stay_clustered(props: Any, run: Any, topic: Any, read: Any, spark: Any) -> None:
     t = topic("t", schemas=False)
     task_run = run({**props, **UPSERT, "cluster.columns": "city,at"}, [t], raw=True, group={})

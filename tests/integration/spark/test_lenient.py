@@ -11,6 +11,7 @@ from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.tables import open_table
 from tests.integration.spark.change_events import change, field, key
+from tests.support.cases import first_fast
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -51,7 +52,7 @@ def test_json_without_schemas_is_written_into_an_existing_table(props: Any, run:
     }
 
 
-@pytest.mark.parametrize("way", ["files", "merge"])
+@pytest.mark.parametrize("way", first_fast(["files", "merge"]))
 def test_upserts_replace_what_was_rescued_and_soft_deletes_keep_it(
     props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:

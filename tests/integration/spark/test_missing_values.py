@@ -10,6 +10,7 @@ import pytest
 from connect.errors import ConnectError
 from connectors.spark.tables import open_table
 from tests.integration.spark.change_events import PLACEHOLDER, change, field, key
+from tests.support.cases import first_fast
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -20,7 +21,7 @@ pytestmark = [
 ROW = [field("id", "int64"), field("name", "string"), field("n", "int32")]
 
 
-@pytest.fixture(params=["files", "merge"])
+@pytest.fixture(params=first_fast(["files", "merge"]))
 def upsert(request: Any, props: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Settings of an upsert table that the worker writes, or Spark."""
     monkeypatch.setattr(open_table, "reaches_jvm", lambda spark: request.param == "files")

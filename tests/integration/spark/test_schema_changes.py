@@ -19,6 +19,7 @@ from connectors.spark.tables import open_table
 from tests.integration.spark.change_events import PLACEHOLDER
 from tests.integration.spark.lake import field, message
 from tests.integration.spark.table_access import CATALOG, FORMATS, catalog_props, configure_catalog
+from tests.support.cases import first_fast
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -81,7 +82,7 @@ class Rig:
         return int(self.task_run.task.progress()["tables"]["t"][name])
 
 
-@pytest.fixture(params=["delta", "iceberg"])
+@pytest.fixture(params=first_fast(["delta", "iceberg"]))
 def rig(request: Any, props: dict[str, str], run: Any, topic: Any, tmp_path: Path, monkeypatch: Any) -> Iterator[Rig]:
     if request.param == MERGE:
         monkeypatch.setattr(open_table, "reaches_jvm", lambda spark: False)
@@ -186,7 +187,7 @@ def test_partitions_and_wall_clock_times_get_defaults(rig: Rig) -> None:
     ]
 
 
-@pytest.mark.parametrize("rig", ["delta", "iceberg", MERGE], indirect=True)
+@pytest.mark.parametrize("rig", first_fast(["delta", MERGE, "iceberg"], 2), indirect=True)
 def test_upserts_keep_the_values_of_columns_that_records_do_not_have(rig: Rig) -> None:
     rig.start(missing_columns="keep", unavailable_value="fail")
     rig.add({"id": 1, "a": "a1", "b": 1}, A, B)
@@ -204,7 +205,7 @@ def test_upserts_keep_the_values_of_columns_that_records_do_not_have(rig: Rig) -
     assert rig.progress("unavailable") == 0
 
 
-@pytest.mark.parametrize(("rig", "mode"), [("delta", "scd2"), ("iceberg", "upsert")], indirect=["rig"])
+@pytest.mark.parametrize(("rig", "mode"), first_fast([("delta", "scd2"), ("iceberg", "upsert")]), indirect=["rig"])
 def test_a_missing_member_of_json_without_schemas_differs_from_null(rig: Rig, mode: str) -> None:
     rig.without_schemas()
     rig.start(missing_columns="keep", write_mode=mode)

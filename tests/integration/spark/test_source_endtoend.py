@@ -138,6 +138,7 @@ def _run_worker(home: Path, broker: EmbeddedBroker, connectors: dict[str, dict[s
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 def test_directory_becomes_a_parquet_table_and_that_another_one_with_the_same_rows(
     tmp_path: Path, broker: EmbeddedBroker
 ) -> None:

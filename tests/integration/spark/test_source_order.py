@@ -17,6 +17,7 @@ from connectors.spark.tables.source_order.order_state import FOLDER
 from tests.integration.spark.crashes import Crash
 from tests.integration.spark.table_access import CATALOG, DeltaAccess, IcebergAccess, TableAccess, catalog_props
 from tests.support import randomness
+from tests.support.cases import first_fast
 from tests.support.source_order_histories import Event, apply_in_order, make_arrival, make_history
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
@@ -128,7 +129,7 @@ def test_any_arrival_gives_the_rows_of_the_history_with_two_tasks_and_crashes(
         one.close()
 
 
-@pytest.mark.parametrize("lake", ["delta", "iceberg 2"], indirect=True)
+@pytest.mark.parametrize("lake", first_fast(["delta", "iceberg 2"]), indirect=True)
 def test_deletes_and_truncates_are_remembered_after_a_restart(lake: Lake, run: Any, topic: Any) -> None:
     t = topic("t", schemas=False)
     t.logs[1] = []
@@ -180,7 +181,7 @@ def test_branch_has_an_order_of_its_own(lake: Lake, run: Any, topic: Any) -> Non
     assert lake.rows() == {1: "a", 2: "b"}
 
 
-@pytest.mark.parametrize("lake", ["delta", "iceberg 3"], indirect=True)
+@pytest.mark.parametrize("lake", first_fast(["delta", "iceberg 3"]), indirect=True)
 def test_soft_truncates_mark_older_rows_only(lake: Lake, run: Any, topic: Any) -> None:
     t = topic("t", schemas=False)
     t.logs[1] = []
@@ -199,6 +200,7 @@ def test_soft_truncates_mark_older_rows_only(lake: Lake, run: Any, topic: Any) -
     one.close()
 
 
+@pytest.mark.long
 def test_vacuum_keeps_what_is_known_of_deleted_keys(props: dict[str, str], run: Any, topic: Any) -> None:
     lake = Lake("delta", props)
     t = topic("t", schemas=False)

@@ -20,6 +20,7 @@ from connectors.spark.tables import open_table
 from tests.integration.spark.change_events import PLACEHOLDER, change, field, key
 from tests.integration.spark.table_access import CATALOG, FORMATS, TableAccess, catalog_props, configure_catalog
 from tests.support import randomness
+from tests.support.cases import first_fast
 from tests.support.replayed_events import plain, read_all
 from tests.support.small_spark import GENERATED
 
@@ -195,7 +196,7 @@ def test_number_that_no_variant_holds_is_refused_with_its_path(props: Any, run: 
         write(run, {**props, "variant.columns": "payload"}, t)
 
 
-@pytest.mark.parametrize(("table_format", "way"), [("delta", "files"), ("delta", "merge"), ("iceberg", "files")])
+@pytest.mark.parametrize(("table_format", "way"), first_fast([("delta", "files"), ("delta", "merge"), ("iceberg", "files")]))
 def test_json_of_change_events_is_upserted_as_variant(
     props: Any, run: Any, topic: Any, spark: Any, monkeypatch: pytest.MonkeyPatch, table_format: str, way: str
 ) -> None:
@@ -289,7 +290,9 @@ def test_variant_column_is_added_to_an_existing_table(target: Target, run: Any, 
         write(run, settings_, t, group=group)
 
 
-@pytest.mark.parametrize(("table_format", "engine"), [("delta", "worker"), ("iceberg", "worker"), ("iceberg", "executors")])
+@pytest.mark.parametrize(
+    ("table_format", "engine"), first_fast([("delta", "worker"), ("iceberg", "worker"), ("iceberg", "executors")])
+)
 def test_changed_documents_in_current_tables_changelogs_and_versions(
     props: Any, run: Any, topic: Any, spark: Any, table_format: str, engine: str
 ) -> None:

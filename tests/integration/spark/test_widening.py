@@ -12,6 +12,7 @@ from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.tables import open_table
 from tests.integration.spark.change_events import change, decimal_bytes, field, key
+from tests.support.cases import first_fast
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -31,9 +32,9 @@ def by_id(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     return {row["id"]: row for row in rows}
 
 
-@pytest.mark.parametrize("way", ["files", "merge"])
+@pytest.mark.parametrize("way", first_fast(["files", "merge"]))
 def test_upserts_widen_key_and_columns_and_still_find_the_old_rows(
-    props: Any, run: Any, topic: Any, read: Any, columns_of: Any, monkeypatch: pytest.MonkeyPatch, way: str
+    props: Any, run: Any, topic: Any, read_by_spark: Any, columns_of: Any, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     monkeypatch.setattr(open_table, "reaches_jvm", lambda spark: way == "files")
     t = topic("t", schemas=True)
@@ -61,7 +62,7 @@ def test_upserts_widen_key_and_columns_and_still_find_the_old_rows(
         3: {"id": 3, "n": 33.0, "f": 0.25, "kept": "k3"},
         2**40: {"id": 2**40, "n": 1.0, "f": 1e300, "kept": "new"},
     }
-    assert by_id(read("t")) == expected
+    assert by_id(read_by_spark("t")) == expected
     # Another task finds the old rows by the wider key, and compaction keeps them.
     t.add(key(0), change("u", None, {"id": 0, "n": 7, "f": 0.5, "kept": PLACEHOLDER}, WIDE))
     task_run = run({**settings, "compaction.min.files": "2"}, [t], raw=True, group=group)
@@ -70,10 +71,12 @@ def test_upserts_widen_key_and_columns_and_still_find_the_old_rows(
     for table in task_run.task.delivery.scheduler.tables.values():
         table.writer.maintain(lambda: False)
     task_run.close()
-    assert by_id(read("t")) == expected | {0: {"id": 0, "n": 7.0, "f": 0.5, "kept": "k0"}}
+    assert by_id(read_by_spark("t")) == expected | {0: {"id": 0, "n": 7.0, "f": 0.5, "kept": "k0"}}
 
 
-def test_decimal_partition_and_nested_columns_become_wider(props: Any, run: Any, topic: Any, read: Any, columns_of: Any) -> None:
+def test_decimal_partition_and_nested_columns_become_wider(
+    props: Any, run: Any, topic: Any, read_by_spark: Any, columns_of: Any
+) -> None:
     path = f"{props['table.location']}/t"
     lease = session.lease(parse_config(props).spark)
     lease.session().sql(
@@ -91,7 +94,7 @@ def test_decimal_partition_and_nested_columns_become_wider(props: Any, run: Any,
     task_run = run({**props, "schema.evolution": "widen", "metadata.columns": "none"}, [t], raw=True, group={})
     task_run.deliver()
     task_run.close()
-    assert by_id(read("t")) == {
+    assert by_id(read_by_spark("t")) == {
         1: {"id": 1, "day": 7, "amount": D("1.2500"), "s": {"a": 1}, "l": [1]},
         2: {"id": 2, "day": 70000, "amount": D("12345678.9012"), "s": {"a": 2**40}, "l": [2**40]},
     }

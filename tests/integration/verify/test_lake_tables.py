@@ -27,6 +27,7 @@ from tests.support.small_spark import CODE_CACHE, INTERPRETED, delta_sink
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

@@ -27,6 +27,7 @@ ROWS = 50
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_other_worker_continues_the_schedule_when_the_owner_is_killed(
     broker: EmbeddedBroker,
     postgres: EmbeddedPostgres,

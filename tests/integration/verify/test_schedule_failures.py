@@ -44,6 +44,7 @@ def origin(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_failure_is_shown_beside_the_last_result_until_the_database_is_back(
     broker: EmbeddedBroker, postgres: EmbeddedPostgres, origin: EmbeddedPostgres, database: str, tmp_path: Path,
     unique_name: Callable[[str], str],
@@ -145,6 +146,7 @@ def active(worker: WorkerProcess) -> set[str]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_change_of_the_connector_ends_the_run_and_what_is_shown_of_it(
     broker: EmbeddedBroker, postgres: EmbeddedPostgres, database: str, tmp_path: Path, unique_name: Callable[[str], str]
 ) -> None:

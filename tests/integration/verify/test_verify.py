@@ -115,6 +115,7 @@ def _plant(copy: str) -> Found:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("table_format", ["delta", pytest.param("iceberg", marks=pytest.mark.long)])
+@pytest.mark.long
 def test_compares_lake_tables_under_writes(
     broker: EmbeddedBroker,
     postgres: EmbeddedPostgres,

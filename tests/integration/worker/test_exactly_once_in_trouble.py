@@ -36,6 +36,7 @@ def test_a_broker_that_restarts_is_waited_for(setting: Setting, broker: Embedded
 
 
 @pytest.mark.harms_broker
+@pytest.mark.long
 def test_a_task_waits_for_a_broker_beyond_the_transaction_timeout(setting: Setting, broker: EmbeddedBroker) -> None:
     count_up(setting.name, setting.topic, 100_000, lambda: None, 0.02)
     number, goes_on, given = setting.script.poll, threading.Event(), 0

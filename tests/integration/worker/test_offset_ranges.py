@@ -119,6 +119,7 @@ def test_deleted_records_and_missing_brokers_are_errors(broker: EmbeddedBroker, 
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.long
 def test_spark_sink_writes_a_topic_with_transactions_through_executors(
     broker: EmbeddedBroker, worker: Worker, unique_name: Name, tmp_path: Path
 ) -> None:

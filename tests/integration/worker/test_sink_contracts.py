@@ -12,6 +12,7 @@ from connect import SinkRecord, TopicPartition
 from tests.integration.worker.conftest import StartWorker, Worker
 from tests.integration.worker.fakes import SCRIPTS, Offsets, ScriptedSinkTask
 from tests.integration.worker.test_sink_task import committed, config_of, create_topic, values
+from tests.support.cases import first_fast
 from tests.support.waiting import WAIT_S, eventually
 from worker.model import State, TargetState
 
@@ -161,7 +162,7 @@ STRATEGIES = {
 }
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", first_fast(STRATEGIES))
 def test_a_rebalance_revokes_partitions_according_to_the_strategy(
     worker: Worker, unique_name: Name, strategy: str, join: Callable[..., Member]
 ) -> None:

@@ -290,6 +290,7 @@ def test_two_tasks_share_the_partitions_and_a_stop_hands_them_over(worker: Worke
 
 
 @pytest.mark.harms_broker
+@pytest.mark.long
 def test_a_broker_that_restarts_is_waited_for(worker: Worker, broker: EmbeddedBroker, unique_name: Name) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
     worker.produce(topic, ["a"])

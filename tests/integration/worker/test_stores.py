@@ -417,6 +417,7 @@ def test_failing_callback_loses_only_its_record(broker: EmbeddedBroker, unique_n
 
 
 @pytest.mark.harms_broker
+@pytest.mark.long
 def test_log_continues_after_a_restart_of_the_broker(broker: EmbeddedBroker, unique_name: Named, closing: Closing) -> None:
     taken: list[LogRecord] = []
     log = closing(TopicLog(log_settings(broker.bootstrap, unique_name("log"), 3), taken.append))

@@ -202,4 +202,8 @@ def test_results_of_verifications_are_kept_per_connector(client: ConnectClient, 
     assert client.verification("new") == {"name": "new", "schedule": herder.schedules["new"]}
     assert post(target, path, {**result, "rows": True}).status == 400
     assert post(target, path, {"equal": True}).status == 400
+    for name, value in (("rows", -1), ("unsettled", 2**63), ("seconds", 10**400)):
+        assert post(target, path, {**result, name: value}).status == 400
+    assert post(target, path, {**result, "more": 10**30}).status == 201
+    assert client.verification("verified")["more"] == 10**30
     assert post(target, "/sluice/connectors/unknown/verification", result).status == 404

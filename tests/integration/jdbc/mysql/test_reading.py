@@ -76,6 +76,7 @@ def test_rows_of_several_packets_are_complete(rig: Rig) -> None:
     assert rig.rows("select 5") == [(5,)]
 
 
+@pytest.mark.long
 def test_memory_is_constant_while_a_large_result_is_read(rig: Rig) -> None:
     count = 0
     tracemalloc.start()

@@ -11,6 +11,7 @@ from connectors.mysql.schema.history.history import SchemaHistory
 from connectors.mysql.schema.history.store import MemoryHistoryStore
 from connectors.mysql.schema.model import MySqlTable, TableId
 from tests.integration.mysql.schema.conftest import ModeledDatabase
+from tests.support.cases import first_fast
 
 NAMES = (
     "a`b",
@@ -34,7 +35,7 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", first_fast(NAMES, 3))
 def test_odd_names_are_understood_and_recovered(modeled: ModeledDatabase, name: str) -> None:
     table, other = quote_identifier(name), quote_identifier(name + "_")
     modeled.execute(f"CREATE TABLE {table} ({table} INT, UNIQUE KEY {table} ({table}))")

@@ -15,6 +15,7 @@ from connectors.mysql.snapshot import row_stream, table_plan
 from tests.integration.mysql.snapshot import rig
 from tests.integration.mysql.snapshot.rig import SnapshotSource, SourceAttempt, is_row, markers, replay, values_of
 from tests.support import randomness
+from tests.support.cases import first_fast
 
 KEYS = {
     "BIGINT": "CAST(seq AS SIGNED) - 500",
@@ -120,7 +121,7 @@ def test_tables_without_a_key_start_over(source: SnapshotSource) -> None:
     assert len(values_of(again.read_all(), "nokey")) == 500
 
 
-@pytest.mark.parametrize("type_", KEYS)
+@pytest.mark.parametrize("type_", first_fast(KEYS, 3))
 def test_keys_of_many_types_are_resumed_and_split(source: SnapshotSource, type_: str) -> None:
     """With a second column, which makes keys unique."""
     source.execute(
@@ -231,7 +232,7 @@ def test_without_resumption_rows_are_read_as_they_are_stored(source: SnapshotSou
     assert len(values_of(again.read_all(), "t")) == 500
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", first_fast(range(3)))
 def test_random_interruptions_under_writes(source: SnapshotSource, number: int) -> None:
     chance = randomness.chance(f"interruptions-{number}")
     for name in "ab":

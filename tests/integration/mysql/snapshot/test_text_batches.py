@@ -10,6 +10,7 @@ from connect.text_records import TextRecords
 from connectors.mysql.snapshot import row_stream
 from tests.integration.mysql.snapshot.rig import SnapshotSource
 from tests.integration.mysql.test_types import CASES
+from tests.support.cases import first_fast
 from worker.errors.batch_failures import BatchFailures
 from worker.source.encoding import encode
 from worker.tasks.converters import Converters
@@ -39,7 +40,7 @@ def batches(source: SnapshotSource) -> list[TextRecords]:
     return found
 
 
-@pytest.mark.parametrize("strict", ["false", "true"])
+@pytest.mark.parametrize("strict", first_fast(["false", "true"]))
 def test_bytes_are_those_of_the_records(source: SnapshotSource, strict: str) -> None:
     """Of all types, with and without nulls."""
     for number, case in enumerate(CASES):

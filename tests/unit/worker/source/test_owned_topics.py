@@ -46,7 +46,9 @@ class Keeper(SourceTask):
         self._bootstrap = bootstrap
 
     def start(self, config: Mapping[str, str]) -> None:
-        self.context.open_owned_topic("history", settings(self._bootstrap)).append([b"1"])
+        # A client that writes nothing connects again only for metadata.
+        refreshing = settings(self._bootstrap, **{"topic.metadata.refresh.interval.ms": "200"})
+        self.context.open_owned_topic("history", refreshing).append([b"1"])
 
     def poll(self) -> Sequence[SourceRecord] | None:
         return None
