@@ -2,7 +2,7 @@
 
 With ``SLUICE_CRASH_AT=name`` (or ``name:n`` for the n-th time) in the environment, :func:`point` sends SIGKILL to its own process
 there; with ``worker/name``, the whole worker dies, even if one of its executors reaches the point. Without the variable, a point
-costs one comparison. The points are where a promise is at stake; tests/chaos covers all of them.
+costs one comparison. The points are where a promise is at stake; docs/development/tests.md says which tests kill there.
 """
 
 from __future__ import annotations

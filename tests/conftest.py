@@ -7,6 +7,7 @@ it: the fixture restarts it for the next test, with the same port and data.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
@@ -59,7 +60,13 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["shared_services"] = str(node.config.stash[_owner].folder)
 
 
+def pytest_collection_finish() -> None:
+    # Otherwise each full collection of garbage takes a second, because it visits thousands of tests.
+    gc.freeze()
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
+    gc.unfreeze()
     if (owner := config.stash.get(_owner, None)) is not None:
         owner.close()
 

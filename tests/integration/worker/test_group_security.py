@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from connect.errors import ConnectError, UnreachableError
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
+from tests.support.cases import first_fast
 from tests.support.waiting import WAIT_S, Deadline
 from tests.unit.worker.group import certificates
 from worker.group.config import GroupSettings
@@ -92,14 +93,16 @@ def test_member_authenticates_and_joins(secured: Mapping[str, str], mechanism: s
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [
-        ({"sasl.jaas.config": JAAS.format(module="plain.PlainLoginModule", password="wr0ng")}, "authentication failed"),
-        ({"sasl.mechanism": "SCRAM-SHA-256"}, "the broker does not support sasl.mechanism=SCRAM-SHA-256"),
-        (
-            {"ssl.truststore.certificates": certificates.make("another").pem},
-            "no TLS connection to .*: CERTIFICATE_VERIFY_FAILED",
-        ),
-    ],
+    first_fast(
+        [
+            ({"sasl.jaas.config": JAAS.format(module="plain.PlainLoginModule", password="wr0ng")}, "authentication failed"),
+            ({"sasl.mechanism": "SCRAM-SHA-256"}, "the broker does not support sasl.mechanism=SCRAM-SHA-256"),
+            (
+                {"ssl.truststore.certificates": certificates.make("another").pem},
+                "no TLS connection to .*: CERTIFICATE_VERIFY_FAILED",
+            ),
+        ]
+    ),
 )
 def test_wrong_settings_fail_the_start(secured: Mapping[str, str], wrong: dict[str, str], message: str) -> None:
     with pytest.raises(ConnectError, match=message) as caught:

@@ -318,6 +318,7 @@ def test_rotated_secret_restarts_the_connector_and_is_not_shown(
 
 
 @pytest.mark.harms_broker
+@pytest.mark.long
 def test_worker_that_starts_before_the_broker_waits_for_it(
     process: Callable[..., Process], broker: EmbeddedBroker, unique_name: Name
 ) -> None:

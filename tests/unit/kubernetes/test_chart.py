@@ -19,8 +19,6 @@ from tests.support.kubernetes_schemas import kubernetes_errors
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 
-pytestmark = pytest.mark.long
-
 HERE = Path(__file__).parent
 KUBERNETES = HERE.parents[2] / "configs" / "kubernetes"
 CHART = KUBERNETES / "helm" / "sluice"

@@ -137,6 +137,7 @@ def like_python(row: Row) -> Row:
     return (row[0], None if row[1] is None else bool(row[1]), *row[2:10], clock, *row[11:])
 
 
+@pytest.mark.long
 def test_postgresql_to_mariadb_and_back_with_avro(
     pipelines: Pipelines, postgres: EmbeddedPostgres, mariadb: EmbeddedMariaDB, registry: EmbeddedRegistry, database: str,
     mariadb_database: str, shop: psycopg.Connection[Any], market: pymysql.connections.Connection[Any], unique_name: Name,
