@@ -28,10 +28,10 @@ up: setup ## Start an embedded broker, database, and worker
 down: setup ## Stop the services that 'make up' started
 	$(BIN)/sluice down
 
-# Three processes, one file at a time each: most tests wait for services. Compiled before, because tests start hundreds of workers,
-# and with PYTHONDONTWRITEBYTECODE each would compile its imports, and each of the three processes all tests.
+# Four processes, one file at a time each: most tests wait for services. Compiled before, because tests start hundreds of workers,
+# and with PYTHONDONTWRITEBYTECODE each would compile its imports, and each of the four processes all tests.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
-PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
+PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
 compiled: setup $(STAMPS)/test-services
 	@$(BIN)/python -m compileall -q -j 0 $(CODE)

@@ -59,7 +59,7 @@ def fill(topic: Any, chosen: random.Random, count: int) -> None:
 
 @pytest.mark.parametrize("number", range(HISTORIES))
 def test_the_index_and_spark_find_the_same_rows(
-    props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch, number: int
+    props: Any, run: Any, topic: Any, read_by_spark: Any, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     searches: list[Matches] = []
     find = key_search.KeySearch.find
@@ -89,7 +89,7 @@ def test_the_index_and_spark_find_the_same_rows(
         assert (progress["index_keys"] == 0) == (name != "index")
         task_run.close()
         props["table.location"] += f"/{name}"
-        tables.append(sorted(read("t"), key=repr))
+        tables.append(sorted(read_by_spark("t"), key=repr))
         props["table.location"] = props["table.location"].removesuffix(f"/{name}")
     assert tables[0] == tables[1]
     assert len(searches) >= 2
@@ -97,7 +97,7 @@ def test_the_index_and_spark_find_the_same_rows(
 
 
 def test_no_index_is_built_for_a_table_above_the_limit(
-    props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch
+    props: Any, run: Any, topic: Any, read_by_spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     t = topic("t", schemas=False)
     group: dict[Any, int] = {}
@@ -116,6 +116,8 @@ def test_no_index_is_built_for_a_table_above_the_limit(
         write(10, 15, 19)
         write(0, 5, 19, deletes=True)
     write(12, 30, 40)  # small enough again
-    assert {row["id"]: row["v"] for row in read("t")} == {**dict.fromkeys(range(5, 10), 0), 10: 10, 11: 10} | dict.fromkeys(
-        range(12, 30), 12
-    )
+    assert {row["id"]: row["v"] for row in read_by_spark("t")} == {
+        **dict.fromkeys(range(5, 10), 0),
+        10: 10,
+        11: 10,
+    } | dict.fromkeys(range(12, 30), 12)
