@@ -120,6 +120,7 @@ def test_picker_stays_usable_with_5000_tables(
     assert value.startswith("public.t_49,public.t_490,")
 
 
+@pytest.mark.long
 def test_list_that_fails_says_why_and_can_be_repeated(worker: WorkerProcess, new_page: NewPage, options: dict[str, str]) -> None:
     page = new_page(f"{worker.url}/ui#/new?class={POSTGRES}")
     form(page, {**options, "database.dbname": "nowhere"})

@@ -152,6 +152,7 @@ def test_dead_letters_are_grouped_and_replayed_after_a_dry_run(worker: WorkerPro
     assert bodies == [{"dry_run": True, "selection": {"cause": "ab12"}}, {"dry_run": False, "selection": {"cause": "ab12"}}]
 
 
+@pytest.mark.long
 def test_connector_without_a_dead_letter_queue_says_so(worker: WorkerProcess, new_page: NewPage) -> None:
     missing = {"error_code": 400, "message": "Connector c has no dead letter queue: set errors.deadletterqueue.topic.name"}
     page = opened(worker, new_page, "dead-letters", {"**/dead-letters**": missing, "**/dead-letters/causes": missing}, 400)
@@ -226,6 +227,7 @@ def test_verification_shows_each_table(worker: WorkerProcess, new_page: NewPage)
     expect(page.locator("tbody tr")).to_contain_text(["one note"])
 
 
+@pytest.mark.long
 def test_schedule_is_shown_before_its_first_result(worker: WorkerProcess, new_page: NewPage) -> None:
     none = {"last_ms": None, "error": None, "worker_id": None, "failing_since_ms": None, "next_ms": None}
     body = {"name": "c", "schedule": {"interval_ms": 60_000, "paused": False, **none}}
@@ -235,6 +237,7 @@ def test_schedule_is_shown_before_its_first_result(worker: WorkerProcess, new_pa
     expect(page.get_by_text("Source and target")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_paused_connector_is_shown_as_not_verified(worker: WorkerProcess, new_page: NewPage) -> None:
     run = {"last_ms": 1, "error": None, "worker_id": "host:8083", "failing_since_ms": None, "next_ms": None}
     body = {"name": "c", "schedule": {"interval_ms": 60_000, "paused": True, **run}}

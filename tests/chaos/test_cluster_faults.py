@@ -86,6 +86,7 @@ def test_instances_of_a_frozen_worker_move_and_run_only_once(tmp_path: Path, bro
     outcome.assert_duplicates_bounded(1, int(counting.rate * (FLUSH_S + SLACK_S + late_s)))
 
 
+@pytest.mark.long
 def test_worker_cut_off_from_the_broker_stops_its_instances(tmp_path: Path) -> None:
     with (
         proxied_broker(tmp_path / "broker") as (broker, proxy),

@@ -162,7 +162,6 @@ def snapshot_stream(
         yield stream
 
 
-@pytest.mark.long
 def test_nothing_is_lost_when_the_worker_is_killed_at_random_moments(snapshot_stream: MariaDbStream) -> None:
     """The first kills interrupt the snapshot. Files of the log begin at any moment; those that were read are removed."""
     stream, choice = snapshot_stream, randomness.chance("moments")
@@ -192,6 +191,7 @@ def test_nothing_is_lost_when_the_worker_is_killed_at_random_moments(snapshot_st
     assert stream.purged
 
 
+@pytest.mark.long
 def test_nothing_is_lost_at_any_crash_point(snapshot_stream: MariaDbStream) -> None:
     stream, choice = snapshot_stream, randomness.chance("points")
     for point, times in POINTS.items():

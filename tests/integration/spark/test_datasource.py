@@ -422,13 +422,16 @@ def test_notebook_fills_a_table(
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("changes", "problem"),
-    [
-        ({"connector.class": "PostgresConector"}, "No connector class PostgresConector found.*Did you mean Postgres"),
-        ({"slot.nam": "x"}, "Nothing reads slot.nam.*Did you mean slot.name"),
-        ({"spool.max.byte": "1"}, "There is no option spool.max.byte; did you mean spool.max.bytes"),
-        ({"table": "public.odrers"}, "no record of table public.odrers.*did you mean public.orders"),
-        ({"database.port": "1"}, "Connection refused"),
-    ],
+    first_fast(
+        [
+            ({"connector.class": "PostgresConector"}, "No connector class PostgresConector found.*Did you mean Postgres"),
+            ({"slot.nam": "x"}, "Nothing reads slot.nam.*Did you mean slot.name"),
+            ({"spool.max.byte": "1"}, "There is no option spool.max.byte; did you mean spool.max.bytes"),
+            ({"table": "public.odrers"}, "no record of table public.odrers.*did you mean public.orders"),
+            ({"database.port": "1"}, "Connection refused"),
+        ],
+        2,
+    ),
 )
 def test_options_that_cannot_work_are_refused_by_name(spark: Spark, shop: Shop, changes: dict[str, str], problem: str) -> None:
     options = {"table": "public.orders", **shop.options, **changes}

@@ -9,6 +9,7 @@ import pytest
 from connectors.jdbc.urls import drivers
 
 
+@pytest.mark.long
 def test_each_database_is_listed_with_its_driver_or_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {database: (version, fix) for database, version, fix in drivers.installed()}
     assert list(found) == list(drivers.DATABASES)

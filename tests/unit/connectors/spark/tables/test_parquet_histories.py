@@ -147,6 +147,7 @@ class World:
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(steps(2), min_size=1, max_size=12))
+@pytest.mark.long
 def test_every_history_leaves_each_row_once_and_offsets_that_match(history: list[Step]) -> None:
     # Nothing here survives a power failure anyway.
     with tempfile.TemporaryDirectory() as folder, mock.patch("os.fsync"):
