@@ -36,7 +36,7 @@ PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 compiled: setup $(STAMPS)/test-services
 	@$(BIN)/python -m compileall -q -j 0 $(CODE)
 
-test: compiled ## Test each behavior once, with real brokers, databases, and Spark: 12 minutes on two cores
+test: compiled ## Test each behavior once, with real brokers, databases, and Spark: 15 minutes on two cores
 	$(PYTEST) $(PARALLEL)
 
 test-all: compiled ## Run every test, also the long ones, in random order of files
@@ -48,8 +48,9 @@ SHARE ?= $(shell git rev-list --count HEAD)
 test-share: compiled ## Run a part of the long tests: make test-share SHARE=n
 	$(PYTEST) $(PARALLEL) --share=$(SHARE) --durations=30
 
+# One process per core, so that tests wait less for each other.
 test-seconds: compiled ## Run every test and store what the tests of each file take in tests/seconds.json
-	$(PYTEST) $(PARALLEL) --all --record-seconds
+	$(PYTEST) $(PARALLEL) -n 2 --all --record-seconds
 
 unit: $(STAMPS)/packages ## Run the unit tests: no broker, no JVM, about two minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" tests/unit

@@ -1,7 +1,7 @@
 """Checks that ``make test`` stays fast: the seconds of the fast tests of each folder against its budget.
 
 The seconds are in tests/seconds.json, where ``make test-seconds`` stores those of a run. Budgets are in pyproject.toml, by
-folder; a file belongs to the longest folder that contains it. They are seconds of tests, which three processes share.
+folder; a file belongs to the longest folder that contains it. They are seconds of tests, which several processes share.
 
 Usage: ``python scripts/check_test_seconds.py [FOLDER]``; prints all findings and exits 1 if there are any.
 """

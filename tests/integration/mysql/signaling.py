@@ -52,8 +52,12 @@ class SignaledSource:
 
     def signal(self, type_: str, data: dict[str, Any] | None = None) -> None:
         """Inserts a signal into the signal table."""
-        values = (f"{type_}-{time.monotonic_ns()}", type_, json.dumps(data or {}))
-        self.execute("INSERT INTO signals VALUES (%s, %s, %s)", values)
+        self.signal_at_once((type_, data or {}))
+
+    def signal_at_once(self, *signals: tuple[str, dict[str, Any]]) -> None:
+        """Inserts signals into the signal table in one transaction."""
+        values = [value for type_, data in signals for value in (f"{type_}-{time.monotonic_ns()}", type_, json.dumps(data))]
+        self.execute(f"INSERT INTO signals VALUES {', '.join(['(%s, %s, %s)'] * len(signals))}", values)
 
     def request(self, *tables: str, **data: Any) -> None:
         """Asks for a snapshot of tables, regular expressions without the database, by the signal table."""

@@ -224,8 +224,8 @@ def test_moves_wait_for_no_snapshot(table: SignaledSource, caplog: pytest.LogCap
     table.execute("INSERT INTO t SELECT seq FROM seq_1_to_50")
     target = place(table)
     read(table, lambda found: len(found) == 50)
-    table.signal("execute-snapshot", table.request_data("t"))
-    table.signal(_TYPE, target)
+    # Not one after the other: meanwhile the snapshot could end.
+    table.signal_at_once(("execute-snapshot", table.request_data("t")), (_TYPE, target))
     read(table, lambda found: "the stream does not move to" in caplog.text)
     assert "a snapshot runs; stop it (stop-snapshot)" in caplog.text
 
