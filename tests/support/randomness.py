@@ -8,7 +8,15 @@ from __future__ import annotations
 import os
 import random
 
-SEED = int(os.environ.get("SLUICE_SEED", "20261129"))
+
+def _whole_number(variable: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{variable}={text} is not a whole number, such as {variable}=7") from None
+
+
+SEED = _whole_number("SLUICE_SEED", os.environ.get("SLUICE_SEED", "20261129"))
 
 _sizes: dict[str, str] = {}
 
@@ -24,7 +32,7 @@ def size(variable: str, default: int) -> int:
     if text is None:
         return default
     _sizes[variable] = text
-    return int(text)
+    return _whole_number(variable, text)
 
 
 def replay_variables() -> dict[str, str]:
