@@ -116,7 +116,7 @@ def test_worker_cut_off_from_the_broker_stops_its_instances(tmp_path: Path) -> N
     outcome.assert_duplicates_bounded(1, int(counting.rate * (FLUSH_S + SLACK_S)))
 
 
-@pytest.mark.long  # the test with the proxy covers the worker's side
+@pytest.mark.long  # like the test with the proxy, it costs more than the one with a frozen worker
 def test_worker_that_loses_its_network_stops_its_instances(tmp_path: Path) -> None:
     with ExitStack() as stack:
         try:

@@ -341,7 +341,7 @@ def test_worker_that_starts_before_the_broker_waits_for_it(
     assert one.end() == 0
 
 
-# The source of MariaDB is killed at each of these points, too.
+# chaos/test_mariadb_kill.py kills the source of MariaDB at each of these points, too, in long runs.
 @pytest.mark.parametrize(
     "point",
     [
