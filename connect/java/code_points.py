@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import groupby
 
 LAST = sys.maxunicode
 Ranges = tuple[tuple[int, int], ...]
@@ -77,15 +78,24 @@ def _escaped(point: int) -> str:
 def matching(name: str, holds: Callable[[str], bool]) -> Ranges:
     """Returns every code point that satisfies the predicate. ``name`` distinguishes predicates in the cache."""
     result: list[tuple[int, int]] = []
-    start = -1
-    for point in range(LAST + 2):
-        inside = point <= LAST and holds(chr(point))
-        if inside and start < 0:
-            start = point
-        elif not inside and start >= 0:
-            result.append((start, point - 1))
-            start = -1
-    return tuple(result)
+    for category, low, high in _categories():
+        if category in _ALIKE:
+            if holds(chr(low)):
+                result.append((low, high))
+        else:
+            result += [(point, point) for point in range(low, high + 1) if holds(chr(point))]
+    return ranges_of(result)
+
+
+_ALIKE = ("Cn", "Co", "Cs")
+"""Unassigned, private, and surrogate code points: seven of eight. Without names and properties, each is like the next."""
+
+
+@cache
+def _categories() -> list[tuple[str, int, int]]:
+    """Returns the runs of code points of one category: category, first, last."""
+    runs = groupby(range(LAST + 1), key=lambda point: unicodedata.category(chr(point)))
+    return [(category, points[0], points[-1]) for category, run in runs for points in [list(run)]]
 
 
 DIGIT = of_text("0123456789")
