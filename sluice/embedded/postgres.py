@@ -100,7 +100,7 @@ class EmbeddedPostgres(EmbeddedDatabase):
         from psycopg import sql
 
         with self.connect("postgres") as connection:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+            connection.execute(sql.SQL("CREATE DATABASE {} STRATEGY file_copy").format(sql.Identifier(name)))
 
     def drop_database(self, name: str, timeout_s: float = 60.0) -> None:
         """Drops the database with its slots and connections, if it exists.

@@ -53,7 +53,7 @@ def postgres_database(server: EmbeddedPostgres) -> Iterator[Database]:
                 connection.execute(statement.encode())
 
     with connect("postgres") as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
+        connection.execute(f"CREATE DATABASE {name} STRATEGY file_copy".encode())
         # A statement that never gets its lock fails, instead of the whole test.
         connection.execute(f"ALTER DATABASE {name} SET lock_timeout = '{WAIT_S:g}s'".encode())
     config = {
