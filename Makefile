@@ -33,8 +33,14 @@ down: setup ## Stop the services that 'make up' started
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
-compiled: setup $(STAMPS)/test-services
+compiled: setup $(STAMPS)/test-services $(STAMPS)/assertions
 	@$(BIN)/python -m compileall -q -j 0 $(CODE)
+
+# pytest compiles tests in its own way and keeps the results. Once, or each of the four processes would compile all tests.
+$(STAMPS)/assertions: $(STAMPS)/packages
+	@echo "Compiling tests" >&2
+	@for part in tests/unit "tests --ignore=tests/unit"; do $(PYTEST) --collect-only --all $$part > /dev/null & done; wait
+	@touch $@
 
 test: compiled ## Test each behavior once, with real brokers, databases, and Spark: 15 minutes on two cores
 	$(PYTEST) $(PARALLEL)

@@ -31,7 +31,7 @@ from tests.support.services import ServiceOwner, SharedBroker, ensure_started, s
 pytest_plugins = ["tests.support.selection"]
 
 # The machine's load decides how long an example takes.
-settings.register_profile("untimed", deadline=None, max_examples=size("SLUICE_EXAMPLES", 20))
+settings.register_profile("untimed", deadline=None, max_examples=size("SLUICE_EXAMPLES", 10))
 settings.load_profile("untimed")
 
 
@@ -60,9 +60,15 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["shared_services"] = str(node.config.stash[_owner].folder)
 
 
+def pytest_collection() -> None:
+    # While tests are collected there is no garbage, and afterwards a full collection would take a second, because it visits
+    # thousands of tests.
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    # Otherwise each full collection of garbage takes a second, because it visits thousands of tests.
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
