@@ -11,8 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 HERE = Path(__file__).parent
 FILES = sorted((HERE / "cases").glob("*.jsonl"))
 EDGES = sorted((HERE / "edges").glob("*.jsonl"))
@@ -24,10 +22,9 @@ def run(*files: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("file", [*FILES, *EDGES], ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_every_case_gives_the_result_of_the_original(file: Path) -> None:
-    done = run(file)
-    cases = len(file.read_text("utf-8").splitlines())
+def test_every_case_gives_the_result_of_the_original() -> None:
+    done = run(*FILES, *EDGES)
+    cases = sum(len(file.read_text("utf-8").splitlines()) for file in (*FILES, *EDGES))
     assert done.stderr == ""
     assert done.stdout.endswith(f"{cases} passed, 0 failed\n"), done.stdout[-6000:]
     assert done.returncode == 0
