@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.record_seconds and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_Recorder(config.rootpath), "seconds-recorder")
+        config.pluginmanager.register(_Recorder(config.rootpath, every_test=config.option.all), "seconds-recorder")
 
 
 @pytest.hookimpl(trylast=True)
@@ -127,8 +127,9 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 class _Recorder:
     """Adds up the seconds of each file, in the process that gets all reports."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, every_test: bool) -> None:
         self._root = root
+        self._every_test = every_test
         self._found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -136,10 +137,14 @@ class _Recorder:
         self._found[report.nodeid.split("::")[0]][kind] += report.duration
 
     def pytest_sessionfinish(self) -> None:
-        """Replaces the seconds of the files that ran, and drops those that are gone."""
+        """Replaces the seconds of the tests that ran, and drops files that are gone.
+
+        Where every test ran, a file whose tests have all become long has no seconds of fast ones anymore.
+        """
         known = {file: dict(kinds) for file, kinds in _read_seconds().items() if (self._root / file).exists()}
         for file, kinds in self._found.items():
-            known.setdefault(file, {}).update({kind: round(value, 1) for kind, value in kinds.items()})
+            earlier = {} if self._every_test else known.get(file, {})
+            known[file] = {**earlier, **{kind: round(value, 1) for kind, value in kinds.items()}}
         lines = [f"{json.dumps(file)}: {json.dumps(kinds, sort_keys=True)}" for file, kinds in sorted(_worth_storing(known))]
         SECONDS_FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

@@ -80,6 +80,14 @@ def test_seconds_of_files_that_are_gone_are_dropped(folder: pytest.Pytester) -> 
     assert set(json.loads((folder.path / "seconds.json").read_text())) == {"test_two.py"}
 
 
+def test_a_file_whose_tests_became_long_has_no_fast_seconds_after_a_run_of_all(folder: pytest.Pytester) -> None:
+    (Path(folder.path) / "test_one.py").write_text("import pytest\n\npytestmark = pytest.mark.long\n\ndef test_long(): pass\n")
+    run(folder, "--share=6", "--record-seconds")
+    assert set(json.loads((folder.path / "seconds.json").read_text())["test_one.py"]) == {"fast", "long"}
+    run(folder, "--all", "--record-seconds")
+    assert set(json.loads((folder.path / "seconds.json").read_text())["test_one.py"]) == {"long"}
+
+
 def test_shares_have_about_the_same_length() -> None:
     seconds = {f"test_{i}.py": {"long": 100.0 + i} for i in range(100)} | {"test_fast.py": {"fast": 5.0}}
     parts = split_into_shares(seconds)
