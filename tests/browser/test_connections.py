@@ -66,6 +66,7 @@ def test_connection_test_shows_each_step_and_what_to_do(
     expect(keys).to_contain_text('ALTER TABLE "public"."notes" REPLICA IDENTITY FULL')
 
 
+@pytest.mark.long
 def test_tables_are_chosen_by_keyboard_search_and_schema(
     worker: WorkerProcess, new_page: NewPage, postgres: EmbeddedPostgres, database: str, options: dict[str, str]
 ) -> None:

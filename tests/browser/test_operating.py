@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NewPage
@@ -55,6 +56,7 @@ def test_overview_shows_failures_first_and_counts_filter(worker: WorkerProcess, 
     expect(page.get_by_text("No connector matches")).to_be_visible()
 
 
+@pytest.mark.long
 def test_overview_without_connectors_says_how_to_begin(worker: WorkerProcess, new_page: NewPage) -> None:
     page = new_page(ui(worker))
     expect(page.get_by_role("heading", name="No connectors yet")).to_be_visible()
@@ -62,6 +64,7 @@ def test_overview_without_connectors_says_how_to_begin(worker: WorkerProcess, ne
     expect(page.get_by_role("heading", name="New connector")).to_be_visible()
 
 
+@pytest.mark.long
 def test_hostile_names_and_traces_are_only_text(worker: WorkerProcess, new_page: NewPage) -> None:
     name = "<b>x&amp;"
     worker.client.create(name, {"connector.class": "FileStreamSink", "topics": "lines", "file": f"/nowhere/{HOSTILE}"})
@@ -140,6 +143,7 @@ def test_connector_is_stopped_resumed_and_deleted(worker: WorkerProcess, new_pag
     assert worker.client.connectors() == []
 
 
+@pytest.mark.long
 def test_refused_change_is_explained_in_its_dialog(worker: WorkerProcess, new_page: NewPage) -> None:
     worker.client.create("gone", SOURCE)
     page = new_page(ui(worker, "connectors/gone"))
@@ -250,6 +254,7 @@ def test_keyboard_moves_selects_searches_and_lists_its_shortcuts(worker: WorkerP
     expect(page.get_by_role("link", name="Configuration")).to_have_attribute("aria-current", "page")
 
 
+@pytest.mark.long
 def test_pages_fit_a_phone_and_follow_the_theme(worker: WorkerProcess, new_page: NewPage) -> None:
     worker.client.create("a-connector-with-a-name-that-is-quite-long-for-a-phone", SOURCE)
     page = new_page(ui(worker), width=390, height=844, color_scheme="dark")
@@ -272,6 +277,7 @@ _UNNAMED = """controls => controls.filter(one => !(one.ariaLabel || one.textCont
     || [...(one.labels ?? [])].map(label => label.textContent).join("").trim())).map(one => one.outerHTML)"""
 
 
+@pytest.mark.long
 def test_every_control_has_a_name(worker: WorkerProcess, new_page: NewPage) -> None:
     worker.client.create("named", SOURCE)
     page = new_page(ui(worker))
@@ -284,6 +290,7 @@ def test_every_control_has_a_name(worker: WorkerProcess, new_page: NewPage) -> N
         assert page.get_by_role("main").count() == page.get_by_role("banner").count() == 1
 
 
+@pytest.mark.long
 def test_worker_that_goes_and_comes_back_is_noticed(worker: WorkerProcess, new_page: NewPage) -> None:
     worker.client.create("still", SOURCE)
     page = new_page(ui(worker))

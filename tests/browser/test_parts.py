@@ -273,6 +273,7 @@ def test_progress_of_a_snapshot_and_of_tables(worker: WorkerProcess, new_page: N
     expect(page.get_by_text("No figures from far:1")).to_be_visible()
 
 
+@pytest.mark.long
 def test_parts_that_a_worker_does_not_have_are_named(worker: WorkerProcess, new_page: NewPage) -> None:
     names = ("logs", "dead-letters", "dead-letters/causes", "diagnosis", "verification")
     page = opened(worker, new_page, "logs", {f"**/sluice/connectors/c/{name}*": NOT_FOUND for name in names}, 404)

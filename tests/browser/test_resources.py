@@ -62,6 +62,7 @@ def test_dead_letter_is_explained_and_stays_if_it_would_fail_again(worker: Worke
     expect(cause).to_have_count(1)
 
 
+@pytest.mark.long
 def test_log_of_a_connector_is_live(worker: WorkerProcess, sink: str, new_page: NewPage) -> None:
     page = new_page(f"{worker.url}/ui#/connectors/{sink}/logs")
     log = page.get_by_role("log")
@@ -71,6 +72,7 @@ def test_log_of_a_connector_is_live(worker: WorkerProcess, sink: str, new_page: 
     expect(log.locator(".line").nth(lines)).to_be_visible()
 
 
+@pytest.mark.long
 def test_problems_and_missing_verifications_are_shown(worker: WorkerProcess, new_page: NewPage) -> None:
     worker.client.create("broken", {"connector.class": "FileStreamSink", "topics": "lines", "file": "/nowhere/x.txt"})
     worker.client.wait_for("broken", "FAILED", timeout_s=WAIT_S)

@@ -79,6 +79,7 @@ def crash_id(crash: Crash) -> str:
 
 # Without exactly-once, "offsets.written" is the same a moment later.
 LONG = {
+    "source.produced:5",
     "source.produced:5 at least once",
     "offsets.written:5 at least once",
     "sink.precommitted:3 at least once",

@@ -83,6 +83,7 @@ def test_a_killed_snapshot_loses_and_repeats_no_row(
     assert ("the snapshot continues" in log) == has_begun
 
 
+@pytest.mark.long
 def test_a_killed_stream_loses_and_repeats_no_change(
     tmp_path: Path, broker: EmbeddedBroker, postgres: EmbeddedPostgres, database: str
 ) -> None:

@@ -189,6 +189,7 @@ def test_a_silent_network_is_noticed_and_nothing_is_lost(proxied: tuple[Stream, 
     stream.assert_nothing_is_lost()
 
 
+@pytest.mark.long
 def test_promoted_standbys_with_the_slot_are_followed_without_loss(
     tmp_path: Path, servers: Servers, broker: EmbeddedBroker, database: str
 ) -> None:

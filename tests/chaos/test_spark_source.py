@@ -55,6 +55,7 @@ def commit_changes(table: DeltaWriter, stop: threading.Event) -> None:
                 table.update(is_chosen, lambda row: {**row, "v": f"updated {len(table.versions)}"})
 
 
+@pytest.mark.long
 @pytest.mark.chaos
 @pytest.mark.timeout(20_000)
 def test_topic_has_each_change_once_when_the_worker_is_killed(tmp_path: Path, broker: EmbeddedBroker, unique_name: Any) -> None:

@@ -98,6 +98,7 @@ def test_produced_lines_are_consumed(sluice: Sluice, unique_name: Callable[[str]
     ]
 
 
+@pytest.mark.long
 def test_closed_pipe_is_not_an_error(sluice: Sluice, broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> None:
     name = unique_name("pipe")
     # More than a pipe holds, so that the pipe closes before the last line is written.
@@ -211,6 +212,7 @@ def test_ctrl_c_ends_consume(broker: EmbeddedBroker, sluice: Sluice, unique_name
     assert (reader.returncode, output) == (130, "Processed a total of 1 messages\ninterrupted\n")
 
 
+@pytest.mark.long
 def test_missing_partition_is_reported(sluice: Sluice, unique_name: Callable[[str], str]) -> None:
     name = unique_name("narrow")
     sluice("topic", "create", name)

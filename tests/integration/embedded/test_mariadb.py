@@ -58,6 +58,7 @@ def test_open_transaction_is_rolled_back_after_a_kill(own: EmbeddedMariaDB) -> N
     assert rows(own, "SELECT n FROM kept") == []
 
 
+@pytest.mark.long
 def test_two_handles_for_a_directory_control_one_server(own: EmbeddedMariaDB) -> None:
     own.start()
     other = EmbeddedMariaDB(own.data_dir)
@@ -142,6 +143,7 @@ def test_server_listens_only_on_loopback(mariadb: EmbeddedMariaDB) -> None:
     assert server.net_connections("unix") == []
 
 
+@pytest.mark.long
 def test_server_never_runs_as_root_and_changes_no_directory_permissions(own: EmbeddedMariaDB) -> None:
     own.data_dir.parent.chmod(0o700)
     own.start()
@@ -151,6 +153,7 @@ def test_server_never_runs_as_root_and_changes_no_directory_permissions(own: Emb
     assert {name: (own.data_dir / name).stat().st_mode & 0o777 for name in ("data", "tmp")} == {"data": 0o700, "tmp": 0o700}
 
 
+@pytest.mark.long
 def test_password_is_given_or_generated_and_readable_only_by_its_owner(tmp_path: Path) -> None:
     with pytest.raises(IllegalStateError, match="no password before its first start"):
         _ = EmbeddedMariaDB(tmp_path / "given").password
@@ -173,6 +176,7 @@ def test_non_ascii_password_is_rejected(tmp_path: Path) -> None:
     assert "geheim" not in str(raised.value)
 
 
+@pytest.mark.long
 def test_settings_can_be_changed_at_a_restart(own: EmbeddedMariaDB) -> None:
     changed = EmbeddedMariaDB(own.data_dir, settings={"binlog-row-image": "MINIMAL", "log_bin": ""}, dies_with_parent=True)
     changed.start()
@@ -202,6 +206,7 @@ def test_failed_start_reports_the_log_and_leaves_nothing(own: EmbeddedMariaDB) -
     assert not broken.running
 
 
+@pytest.mark.long
 def test_creation_that_takes_too_long_is_ended_with_an_error_and_leaves_nothing(
     own: EmbeddedMariaDB, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +222,7 @@ def test_creation_that_takes_too_long_is_ended_with_an_error_and_leaves_nothing(
     assert own.answers()
 
 
+@pytest.mark.long
 def test_incomplete_database_is_recreated_and_temporary_files_are_removed(own: EmbeddedMariaDB) -> None:
     for incomplete in ("data.new/mysql", "tmp/#sql-1"):
         (own.data_dir / incomplete).mkdir(parents=True)
@@ -226,5 +232,6 @@ def test_incomplete_database_is_recreated_and_temporary_files_are_removed(own: E
     assert not (own.data_dir / "tmp" / "#sql-1").exists()
 
 
+@pytest.mark.long
 def test_server_ends_when_its_parent_is_killed(own: EmbeddedMariaDB) -> None:
     assert_exits_with_killed_parent(own)

@@ -44,6 +44,7 @@ def test_committed_rows_survive_a_stop_and_a_kill_on_the_same_port(own: Embedded
         assert connection.execute("SELECT n FROM kept ORDER BY n").fetchall() == [(1,), (2,)]
 
 
+@pytest.mark.long
 def test_kill_ends_all_processes(own: EmbeddedPostgres) -> None:
     own.start()
     assert own.pid is not None
@@ -112,6 +113,7 @@ def test_server_never_runs_as_root_and_changes_no_directory_permissions(own: Emb
     assert own.data_dir.parent.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.long
 def test_password_is_given_or_generated_and_readable_only_by_its_owner(own: EmbeddedPostgres, tmp_path: Path) -> None:
     given = EmbeddedPostgres(tmp_path / "given", password="s3cret", dies_with_parent=True)
     try:
@@ -123,6 +125,7 @@ def test_password_is_given_or_generated_and_readable_only_by_its_owner(own: Embe
         given.remove()
 
 
+@pytest.mark.long
 def test_settings_can_be_changed_at_a_restart(own: EmbeddedPostgres) -> None:
     changed = EmbeddedPostgres(own.data_dir, settings={"wal_level": "replica"}, dies_with_parent=True)
     changed.start()
@@ -142,6 +145,7 @@ def test_port_in_use_is_reported_and_nothing_starts(tmp_path: Path) -> None:
         assert not server.running
 
 
+@pytest.mark.long
 def test_failed_start_reports_the_log_and_leaves_nothing(own: EmbeddedPostgres) -> None:
     broken = EmbeddedPostgres(own.data_dir, settings={"wal_level": "sideways"})
     with pytest.raises(ConnectError, match=r"(?s)ended while starting.*wal_level.*sideways"):

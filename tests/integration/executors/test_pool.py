@@ -146,6 +146,7 @@ def test_connector_that_crashes_processes_is_isolated_and_fails_while_others_con
     pool.running_task(specs["bad"])
 
 
+@pytest.mark.long
 def test_exits_because_of_a_silent_worker_fail_no_connector(start_pool: StartPool) -> None:
     pool = start_pool(task__executors="1")
     spec = pool.spec("good", does="silence@poll")
@@ -167,6 +168,7 @@ def test_reconfiguration_is_requested_after_a_crash_in_task_configs(pool: Pool) 
     assert len(pool.executor.task_configs("c").result(WAIT_S)) == 1
 
 
+@pytest.mark.long
 def test_reconfiguration_is_requested_when_task_configs_fails_before_a_restart(pool: Pool) -> None:
     start_id, started = pool.start_connector(pool.spec("c"))
     started.result(WAIT_S)
@@ -290,6 +292,7 @@ def test_process_that_serves_all_executors_survives_them_and_ends_with_the_worke
     shared.wait(WAIT_S)  # it has closed its files; the kernel may still be removing it
 
 
+@pytest.mark.long
 def test_killed_process_leaves_no_zombie(pool: Pool) -> None:
     pool.running_task(pool.spec("c"))
     before = pool.pid("c")

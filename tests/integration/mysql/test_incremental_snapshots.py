@@ -140,6 +140,7 @@ def test_signal_outlives_a_kill_before_its_snapshot_starts(table: SignaledSource
     assert len(replayed.rows) == 3000
 
 
+@pytest.mark.long
 def test_pause_resume_and_stop(table: SignaledSource) -> None:
     table.execute("CREATE TABLE u (id INT PRIMARY KEY)")
     table.execute("INSERT INTO u VALUES (1)")
@@ -287,6 +288,7 @@ def test_keys_of_any_type(table: SignaledSource, type_: str, value: str) -> None
     assert sorted(rows) == list(range(1, 61))
 
 
+@pytest.mark.long
 def test_a_table_may_be_altered_and_truncated(table: SignaledSource) -> None:
     table.start(incremental_snapshot_chunk_size="100")
     replayed = ReplayedTopic("t")

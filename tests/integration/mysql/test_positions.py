@@ -129,6 +129,7 @@ def test_offset_between_transactions_is_stored_without_records(source: MariaDbRu
     assert later["server_uuid"] == stored["server_uuid"]
 
 
+@pytest.mark.long
 def test_task_continues_after_its_connection_is_killed(source: MariaDbRunningSource) -> None:
     source.sql("create table t(id int primary key)")
     source.begin()

@@ -108,6 +108,7 @@ def test_snapshot_starts_over_if_the_log_of_one_without_an_offset_is_gone(source
     assert_equal(source, records)
 
 
+@pytest.mark.long
 def test_snapshot_continues_after_a_lost_connection(source: MariaDbRunningSource) -> None:
     create_tables(source)
     source.start(retriable_restart_connector_wait_ms="100")

@@ -109,6 +109,7 @@ def test_conflicting_topics_of_one_table_are_reported_with_column_and_types(
     later.task.close()
 
 
+@pytest.mark.long
 def test_huge_records_are_written(props: dict[str, str], run: Any, topic: Any) -> None:
     t = topic("t", schemas=True)
     columns = {f"c{n}": n for n in range(WIDTH)} | {"n" * NAME_LENGTH: 1}

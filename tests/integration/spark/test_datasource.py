@@ -429,8 +429,7 @@ def test_notebook_fills_a_table(
             ({"spool.max.byte": "1"}, "There is no option spool.max.byte; did you mean spool.max.bytes"),
             ({"table": "public.odrers"}, "no record of table public.odrers.*did you mean public.orders"),
             ({"database.port": "1"}, "Connection refused"),
-        ],
-        2,
+        ]
     ),
 )
 def test_options_that_cannot_work_are_refused_by_name(spark: Spark, shop: Shop, changes: dict[str, str], problem: str) -> None:

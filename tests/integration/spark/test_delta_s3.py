@@ -120,6 +120,7 @@ def test_store_that_ignores_the_condition_is_rejected(open_lake: Callable[..., L
     lake.refuses(ConnectError, r"table t at s3a://.*ignores the condition If-None-Match of a PUT; use another store")
 
 
+@pytest.mark.long
 def test_failing_store_is_reported_with_the_remedy_and_nothing_is_lost(
     open_lake: Callable[..., Lake], proxy: DisturbedS3, s3: EmbeddedS3
 ) -> None:

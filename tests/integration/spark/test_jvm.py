@@ -208,6 +208,7 @@ def test_jvm_ends_after_its_last_lease(jars: str) -> None:
     session.stop()
 
 
+@pytest.mark.long
 def test_every_session_is_a_new_one(props: dict[str, str]) -> None:
     lease = session.lease(parse_config(props).spark)
     try:

@@ -70,6 +70,7 @@ class Versions:
         self.rows.append({"more": None, **row, "__valid_from": at(self.ms), "__valid_to": None, "__current": True})
 
 
+@pytest.mark.long
 def test_random_changes_with_crashes_and_compaction_give_the_versions_of_the_model(
     props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

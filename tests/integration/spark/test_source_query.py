@@ -205,6 +205,7 @@ def test_rows_without_a_cursor_fail_the_task_or_are_counted(spark: dict[str, str
         assert harness.task.progress()["table_progress"]["t"]["rows_without_cursor"] == 1
 
 
+@pytest.mark.long
 def test_every_row_of_a_random_history_is_delivered_once(spark: dict[str, str], directory: ParquetDirectory) -> None:
     chance = randomness.chance("history")
     config = config_of(spark, directory, batch_max_rows="4", key_columns="id")

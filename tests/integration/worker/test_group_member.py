@@ -297,6 +297,7 @@ def worker_log() -> Iterator[Log]:
     root.removeHandler(handler)
 
 
+@pytest.mark.long
 @pytest.mark.harms_broker
 def test_members_wait_for_a_restarted_broker(start: Start, broker: EmbeddedBroker, worker_log: Log) -> None:
     one, two = start("w1"), start("w2")
@@ -317,6 +318,7 @@ def test_members_wait_for_a_restarted_broker(start: Start, broker: EmbeddedBroke
     assert not [record for record in worker_log.records if record.name.startswith("kafka")]
 
 
+@pytest.mark.long
 @pytest.mark.harms_broker
 def test_silent_coordinator_is_abandoned_after_the_session_timeout(start: Start, broker: EmbeddedBroker) -> None:
     # A request is waited for much longer than this test waits.

@@ -108,6 +108,7 @@ def test_worker_killed_during_or_after_a_batch_loses_nothing(
     assert one.end() == 0
 
 
+@pytest.mark.long
 def test_database_restart_loses_nothing(process: Callable[..., Process], shop: PostgresShop, unique_name: Name) -> None:
     one = process()
     topic = Topic(one.bootstrap, unique_name("people"))
