@@ -130,6 +130,7 @@ class DeltaFileTable:
             self._commit_lock,
         )
         self._known = KnownVersion()
+        self._partitions: Collection[TopicPartition] = ()
         order = SourceOrder(settings.deleted_retention_ms, OrderStateFiles(files, f"{folder}/{FOLDER}"))
         self._upserts = DeltaUpserts(search, self._writer, order, fail_unavailable=settings.fail_unavailable)
         self._figures = {"unavailable": 0}
@@ -142,9 +143,11 @@ class DeltaFileTable:
         """Reads the newest version. Raises UnsuitableTable when the rows must be written by Spark, and ConnectError when the
         table's rows were replaced since this connector's last commit."""
         with self.lock:
+            self._partitions = partitions or self._partitions
             transaction = self._transactions.begin()
             if transaction.version < 0:
-                self._known = KnownVersion()
+                if self._known.version >= 0:
+                    refuse_dropped(self._place, exists=False)
                 return TableState(None)
             checksum = self._log.checksum(transaction.version) or {}
             metadata = checksum.get("metadata") or transaction.metadata()
@@ -160,6 +163,8 @@ class DeltaFileTable:
             check_retention(metadata, self._place, self.path)
             if stored.all_ends():
                 check_not_replaced(self._log, transaction.version, self._settings.connector, self._place)
+            if self._known.version >= 0 and self._known.table_id != str(metadata["id"]):
+                refuse_dropped(self._place, exists=True)
             self._known = self._known.successor(transaction.version, str(metadata["id"]), layout, self._log)
             self._known.order_state = versions.get(ORDER_STATE, 0)
             if not stored and f"sluice:{self._settings.connector}:{self._settings.table}" in versions:
@@ -236,7 +241,8 @@ class DeltaFileTable:
                 if self._settings.upserts:
                     return False  # the next commit builds the index
                 transaction = self._transactions.begin()
-                if not known.has_schema_of(transaction, self._log):
+                identities = ids_of(self._partitions, self._settings.connector, self._identify).values()
+                if not known.is_followed_by(transaction, self._log, identities):
                     return False  # the next commit reads the table again
                 known.version = transaction.version
                 known.indexed = read_files(transaction, self._log, self._settings.max_index_keys, {})
@@ -273,8 +279,8 @@ class DeltaFileTable:
         if version != known.version + 1:
             known.indexed = None
             return False
-        known.version = version
         indexed.apply_merged(merged, change.adds, change.removes)
+        known.version = version
         self._figures |= indexed.figures()
         return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -42,9 +42,9 @@ class KnownVersion:
                 self.indexed = None
                 break
             self.pass_over(logged, place)
-        self.version = version
         if self.indexed is not None:
             self.indexed.apply_own(change.adds, change.removes, change.new_rows)
+        self.version = version
 
     def successor(self, version: int, table_id: str, layout: TableLayout, log: DeltaLog) -> KnownVersion:
         """This version of the table, with the index if the log says how the version came about."""
@@ -58,12 +58,15 @@ class KnownVersion:
             new.indexed = self.indexed
         return new
 
-    def has_schema_of(self, transaction: DeltaTransaction, log: DeltaLog) -> bool:
-        """Whether other writers have only added and removed rows since this version."""
+    def is_followed_by(self, transaction: DeltaTransaction, log: DeltaLog, identities: Collection[str]) -> bool:
+        """Whether other writers have only added and removed rows since this version, and committed none of these partitions."""
         if transaction.table_id() != self.table_id or transaction.version < self.version:
             return False
         commits = [log.commit(version) for version in range(self.version + 1, transaction.version + 1)]
-        return all(c is not None and not c.changes_metadata and not c.replaces_rows for c in commits)
+        own = frozenset(identities)
+        return all(
+            c is not None and not c.changes_metadata and not c.replaces_rows and own.isdisjoint(c.transactions) for c in commits
+        )
 
     def _apply(self, logged: LoggedCommit) -> None:
         """Moves the index on by a commit of another writer; drops it when a file of that commit is gone, which a later commit may

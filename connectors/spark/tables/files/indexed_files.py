@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +11,8 @@ from pyarrow import fs
 from connectors.spark.tables.files.compaction import MergedFile
 from connectors.spark.tables.files.file_reader import count_rows, has_columns, read_file
 from connectors.spark.tables.files.key_encoding import encode_keys, encode_rows
-from connectors.spark.tables.files.key_index import KeyIndex, Matches
-from connectors.spark.tables.files.live_files import Entry, FileFormat, LiveFile, LiveFiles
+from connectors.spark.tables.files.key_index import Entries, KeyIndex, Matches, Run
+from connectors.spark.tables.files.live_files import Entry, FileFormat, LiveFile, LiveFiles, Move
 
 _BATCH_ROWS = 1 << 20
 
@@ -56,28 +56,29 @@ class IndexedFiles:
         }
 
     def apply(self, adds: Iterable[Entry], removes: Iterable[Entry]) -> None:
-        """Moves on by a commit, and reads the keys of files that are new."""
-        for file in self._apply(adds, removes):
-            self._read_keys(file)
+        """Moves on by a commit, and reads the keys of files that are new. What fails leaves everything as it was."""
+        self._move(adds, removes, self._read_keys)
 
     def apply_own(self, adds: Iterable[Entry], removes: Iterable[Entry], new_rows: Mapping[str, pa.Table]) -> None:
-        """Moves on by a commit; the rows of its new files, by path, as far as they are in memory."""
-        for file in self._apply(adds, removes):
-            if file.path in new_rows:
-                self._add_rows(file, new_rows[file.path], 0)
-            else:
-                self._read_keys(file)
+        """The same with the rows of its new files, by path, as far as they are in memory."""
+
+        def keys_of(file: LiveFile) -> Iterator[Entries]:
+            rows = new_rows.get(file.path)
+            return self._read_keys(file) if rows is None else self._encode(file, rows, 0)
+
+        self._move(adds, removes, keys_of)
 
     def apply_merged(self, merged: MergedFile, adds: Iterable[Entry], removes: Iterable[Entry]) -> None:
-        """Moves on by a compaction, whose keys are known if there was an index when it began."""
-        for file in self._apply(adds, removes):
-            if self._index is None:
-                continue
+        """The same for a compaction, whose keys are known if there was an index when it began."""
+
+        def keys_of(file: LiveFile) -> Iterator[Entries]:
             if merged.keys is None or merged.has_key is None:
-                self._read_keys(file)
-                continue
+                yield from self._read_keys(file)
+                return
             at = np.flatnonzero(merged.has_key)
-            self._index.add(merged.keys.take(at), np.full(len(at), file.number, np.int32), at.astype(np.int32))
+            yield Entries(merged.keys.take(at), np.full(len(at), file.number, np.int32), at.astype(np.int32))
+
+        self._move(adds, removes, keys_of)
 
     def find(self, rows: pa.Table) -> Matches:
         """The rows of the table that have the keys of these rows. Needs an index."""
@@ -85,34 +86,42 @@ class IndexedFiles:
         keys, _ = encode_keys([rows[name] for name in self.keys])
         return self._index.find(keys)
 
-    def _apply(self, adds: Iterable[Entry], removes: Iterable[Entry]) -> list[LiveFile]:
-        """Moves the live files on, and drops or builds the index if their number of rows demands it; returns files whose keys
-        the index lacks."""
-        new = self.live.apply(adds, removes)
-        for file in new:
+    def _move(
+        self, adds: Iterable[Entry], removes: Iterable[Entry], keys_of: Callable[[LiveFile], Iterator[Entries]]
+    ) -> None:  # fmt: skip
+        """Moves the live files and the index on together: everything is read before anything changes."""
+        move = self.live.prepare(adds, removes)
+        for file in move.new:
             if file.rows < 0:  # the log has no statistics
                 file.rows = count_rows(self.live, file)
-        if not self.keys:
-            return []
-        rows = sum(file.live_rows for file in self.live.by_path.values())
-        if self._index is not None and rows > self._max_keys:
-            self._index = None
-        elif self._index is None and rows <= self._max_keys // 2:
-            self._index = KeyIndex(self.live.are_live)
-            for file in self.live.by_path.values():
-                self._read_keys(file)
-            return []
-        return [] if self._index is None else new
+        index, runs = self._plan_index(move, keys_of)
+        self.live.swap(move)
+        self._index = index
+        if index is not None:
+            index.swap(runs)
 
-    def _read_keys(self, file: LiveFile) -> None:
+    def _plan_index(self, move: Move, keys_of: Callable[[LiveFile], Iterator[Entries]]) -> tuple[KeyIndex | None, list[Run]]:
+        """The index after a move, with its runs; drops or builds it if the table's number of rows demands it."""
+        if not self.keys:
+            return None, []
+        files = self.live.after(move)
+        rows = sum(file.live_rows for file in files) - sum(len(rows) - file.deleted_count for file, rows, _ in move.deleted)
+        if rows > (self._max_keys // 2 if self._index is None else self._max_keys):
+            return None, []
+        if self._index is None:
+            built = KeyIndex(self.live.are_live)
+            return built, built.plan(entries for file in files for entries in self._read_keys(file))
+        return self._index, self._index.plan(entries for file in move.new for entries in keys_of(file))
+
+    def _read_keys(self, file: LiveFile) -> Iterator[Entries]:
         if not has_columns(self.live, file, self.keys):
             return  # a column that was added later: no row of the file has a key
         for first, rows in read_file(self.live, file, self.keys, _BATCH_ROWS):
-            self._add_rows(file, rows, first)
+            yield from self._encode(file, rows, first)
 
-    def _add_rows(self, file: LiveFile, rows: pa.Table, first: int) -> None:
-        """Adds the keys of the file's rows from row ``first`` on, without deleted rows."""
-        if not rows.num_rows or self._index is None:
+    def _encode(self, file: LiveFile, rows: pa.Table, first: int) -> Iterator[Entries]:
+        """The keys of the file's rows from row ``first`` on, without deleted rows."""
+        if not rows.num_rows:
             return
         keys, valid = encode_rows(rows, self.keys)
         if file.deleted is not None:
@@ -120,8 +129,7 @@ class IndexedFiles:
         at = np.flatnonzero(valid)
         if len(at) < len(valid):
             keys = keys.take(at)
-        numbers = np.full(len(at), file.number, np.int32)
-        self._index.add(keys, numbers, (at + first).astype(np.int32))
+        yield Entries(keys, np.full(len(at), file.number, np.int32), (at + first).astype(np.int32))
 
 
 def has_keys(indexed: IndexedFiles | None, keys: Sequence[str], columns: Mapping[str, pa.DataType]) -> bool:

@@ -7,7 +7,7 @@ merged, and readers check each match against the live files (:mod:`connectors.sp
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +61,16 @@ class Matches:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Entries:
+    """Keys with their files and rows, one by one."""
+
+    keys: EncodedKeys
+    files: Ints32
+    rows: Ints32
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
     """Entries sorted by ``high``."""
 
     high: Keys64
@@ -90,7 +99,7 @@ class KeyIndex:
 
     def __init__(self, is_live: IsLive) -> None:
         self._is_live = is_live
-        self._runs: list[_Run] = []
+        self._runs: list[Run] = []
 
     def __len__(self) -> int:
         """The number of entries, including those of rows that no longer exist."""
@@ -103,12 +112,22 @@ class KeyIndex:
 
     def add(self, keys: EncodedKeys, files: Ints32, rows: Ints32) -> None:
         """Adds the keys of rows in files."""
-        if not len(keys):
-            return
-        self._runs.append(_sorted_run(keys.high, keys.low, files, rows))
-        while len(self._runs) > 1 and len(self._runs[-2].high) < _GROWTH * len(self._runs[-1].high):
-            newer, older = self._runs.pop(), self._runs.pop()
-            self._runs.append(self._merge(older, newer))
+        self.swap(self.plan([Entries(keys, files, rows)]))
+
+    def plan(self, more: Iterable[Entries]) -> list[Run]:
+        """The runs of the index with further entries, for :meth:`swap`; until then the index is as it was."""
+        runs = list(self._runs)
+        for entries in more:
+            if not len(entries.keys):
+                continue
+            runs.append(_sorted_run(entries.keys.high, entries.keys.low, entries.files, entries.rows))
+            while len(runs) > 1 and len(runs[-2].high) < _GROWTH * len(runs[-1].high):
+                newer, older = runs.pop(), runs.pop()
+                runs.append(self._merge(older, newer))
+        return runs
+
+    def swap(self, runs: list[Run]) -> None:
+        self._runs = runs
 
     def find(self, keys: EncodedKeys) -> Matches:
         """The live rows of these keys."""
@@ -122,7 +141,7 @@ class KeyIndex:
         )
         return whole.filter(self._is_live(whole.files, whole.rows))
 
-    def _merge(self, older: _Run, newer: _Run) -> _Run:
+    def _merge(self, older: Run, newer: Run) -> Run:
         files = np.concatenate([older.files, newer.files])
         rows = np.concatenate([older.rows, newer.rows])
         high = np.concatenate([older.high, newer.high])
@@ -134,10 +153,10 @@ class KeyIndex:
         return _sorted_run(high, low, files, rows)
 
 
-def _sorted_run(high: Keys64, low: Keys64 | None, files: Ints32, rows: Ints32) -> _Run:
+def _sorted_run(high: Keys64, low: Keys64 | None, files: Ints32, rows: Ints32) -> Run:
     order = np.argsort(high, kind="stable")  # linear for runs that are sorted already
     keep = _map if len(high) >= _MAPPED_KEYS else np.asarray
-    return _Run(keep(high[order]), None if low is None else keep(low[order]), keep(files[order]), keep(rows[order]))
+    return Run(keep(high[order]), None if low is None else keep(low[order]), keep(files[order]), keep(rows[order]))
 
 
 def _map(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

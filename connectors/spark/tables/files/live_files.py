@@ -133,6 +133,16 @@ def reading(path: str, hint: str) -> Iterator[None]:
 
 
 @dataclass(slots=True)
+class Move:
+    """What one commit changes, with everything that had to be read for it."""
+
+    removed: list[LiveFile]
+    new: list[LiveFile] = field(default_factory=list)
+    deleted: list[tuple[LiveFile, Rows, Vector | None]] = field(default_factory=list)
+    """Files that stay, with all of their deleted rows from then on."""
+
+
+@dataclass(slots=True)
 class LiveFiles:
     """All data files of the version that was applied last. Not thread-safe."""
 
@@ -150,33 +160,48 @@ class LiveFiles:
         assert found is not None
         return found
 
-    def apply(self, adds: Iterable[Entry], removes: Iterable[Entry]) -> list[LiveFile]:
-        """Applies one commit; returns files that are new to the table. Raises ConnectError."""
+    def prepare(self, adds: Iterable[Entry], removes: Iterable[Entry]) -> Move:
+        """Reads what is needed to apply one commit, and changes nothing. Raises ConnectError."""
         added = {self.format.path(entry): entry for entry in adds}
-        for entry in removes:
-            path = self.format.path(entry)
-            if path not in added and (file := self.by_path.pop(path, None)) is not None:
-                self._by_number[file.number] = None
-        new = []
+        gone = {self.format.path(entry) for entry in removes} - added.keys()
+        move = Move([self.by_path[path] for path in gone if path in self.by_path])
         vectors: dict[str, bytes] = {}
         for path, entry in added.items():
             vector = self.format.vector(entry)
             known = self.by_path.get(path)
-            if known is None:
-                known = self.format.describe(len(self._by_number), entry)
-                self._by_number.append(known)
-                self.by_path[path] = known
-                new.append(known)
-            elif known.vector == vector:
+            if known is not None and known.vector == vector:
                 continue
             rows = np.empty(0, np.int64) if vector is None else self.format.read_vector(self.files, vector, vectors)
-            known.set_deleted(rows, vector)
-        return new
+            if known is not None:
+                move.deleted.append((known, rows, vector))
+                continue
+            new = self.format.describe(len(self._by_number) + len(move.new), entry)
+            new.set_deleted(rows, vector)
+            move.new.append(new)
+        return move
+
+    def after(self, move: Move) -> list[LiveFile]:
+        """The files that there will be, with the deleted rows of now."""
+        gone = {file.number for file in move.removed}
+        return [*(file for file in self.by_path.values() if file.number not in gone), *move.new]
+
+    def swap(self, move: Move) -> None:
+        """Applies what has been prepared, without reading anything."""
+        for file in move.removed:
+            del self.by_path[file.path]
+            self._by_number[file.number] = None
+        for file in move.new:
+            self.by_path[file.path] = file
+            self._by_number.append(file)
+        for file, rows, vector in move.deleted:
+            file.set_deleted(rows, vector)
 
     def are_live(self, numbers: Ints32, rows: Ints32) -> Mask:
-        """Which of these rows exist: their file is in the table, and they are not deleted."""
+        """Which of these rows exist: their file is in the table, and they are not deleted. Files that are being prepared are."""
         live = np.ones(len(numbers), bool)
         for number in np.unique(numbers):
+            if number >= len(self._by_number):
+                continue
             file = self._by_number[number]
             here = numbers == number
             if file is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from connect.errors import ConnectError
+from connect.record import TopicPartition
 from connectors.spark.config import WantedLayout
 from connectors.spark.config_keys import MAIN_BRANCH
 from connectors.spark.errors import is_jvm_gone
@@ -99,10 +100,13 @@ class KnownSnapshot:
             handle.set_property(name, "true")
             self.state["properties"][name] = "true"
 
-    def move_on(self, answer: Json) -> None:
-        """Moves on to an own commit, without its files."""
+    def move_on(self, answer: Json, apply: Callable[[IndexedFiles], None]) -> None:
+        """Moves on to an own commit; ``apply`` moves the files. If they cannot be read, nothing has moved, and the commit is
+        followed later like those of others."""
         if (answer["parent"] or 0) != self.snapshot:
             self.indexed = None  # another writer was faster, and did not conflict
+        if self.indexed is not None:
+            apply(self.indexed)
         self.snapshot, self.sequence = int(answer["snapshot"]), int(answer["sequence"])
         self.offsets = find_offsets([{"id": self.snapshot, "summary": answer["summary"]}]) or self.offsets
 
@@ -125,14 +129,23 @@ class TableReader:
         """The table; None before it has been opened, and if it does not exist."""
         self.known: KnownSnapshot | None = None
         """The state that the next commit is planned on; None when it must be read again."""
+        self.partitions: Collection[TopicPartition] = ()
+        """The task's: what it knows of their ends must not change without it."""
+        self._refusal = ""
 
     @property
     def _place(self) -> str:
         return f"table {self._settings.name}"
 
     def load(self) -> KnownSnapshot | None:
-        """Reads the newest state, and keeps what is known of its files as far as the snapshots say how it came about."""
+        """Reads the newest state, and keeps what is known of its files as far as the snapshots say how it came about.
+
+        Raises ConnectError when the table's history is not that of the task's commits, and then each time: a task that is about
+        to stop, or maintenance, must not go on from another state than the one that it has read records for.
+        """
         before, self.known = self.known, None
+        if self._refusal:
+            raise ConnectError(self._refusal)
         handle = self.open()
         if handle is None:
             if before is not None:
@@ -150,7 +163,7 @@ class TableReader:
         if before is not None and not follows:
             is_older = before.sequence > int(state.get("sequence", 0))
             if is_older or (offsets.snapshot and offsets.is_behind(before.offsets, connector)):
-                raise ConnectError(
+                self._refuse(
                     f"{self._place} was rolled back to a snapshot before the connector's last commit, with the offsets in it. "
                     "Restart the task to continue from there; it writes what was rolled back again"
                 )
@@ -204,9 +217,12 @@ class TableReader:
             self._refuse_dropped(exists=again is not None)
         return again
 
+    def _refuse(self, why: str) -> NoReturn:
+        self.known, self._refusal = None, why
+        raise ConnectError(why)
+
     def _refuse_dropped(self, *, exists: bool) -> NoReturn:
-        self.known = None
-        raise ConnectError(
+        self._refuse(
             f"{self._place} was dropped{' and created again' if exists else ''} while the connector was writing it, and its rows "
             "are gone. Restart the task to continue with new records, or reset the connector's offsets over REST "
             "(DELETE /connectors/<name>/offsets) to load the table again"
@@ -266,13 +282,14 @@ class TableReader:
         # Another connector may have begun to write a branch.
         known.state = {**known.state, "properties": state["properties"]}
         if int(state.get("snapshot", 0)) != known.snapshot:
-            moved = ids_of(commit.ends, self._settings.connector, self._identify).values()
+            moved = ids_of({*self.partitions, *commit.ends}, self._settings.connector, self._identify).values()
             own = known.offsets.of(self._settings.connector)
             newer = self.load()
             if newer is None:
                 return None
             now = newer.offsets.of(self._settings.connector)
             if any(own.get(identity) != now.get(identity) for identity in moved):
+                self.known = None  # another task has taken over: the ends must be read again before anything is committed
                 return None
             known = newer
         return known if all(known.columns.get(member.name) == member.type for member in schema) else None

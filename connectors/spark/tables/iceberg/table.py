@@ -89,6 +89,7 @@ class IcebergTable:
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
         """Raises ConnectError when the connector's offsets no longer say what the table contains."""
         with self._lock:
+            self._reader.partitions = partitions or self._reader.partitions
             known = self._reader.load()
             if known is None:
                 return TableState(None)
@@ -237,10 +238,9 @@ class IcebergTable:
 
     def _follow(self, known: KnownSnapshot, change: IcebergChange, answer: Json) -> None:
         """Moves on to an own commit."""
-        known.move_on(answer)
+        entries = [{**entry, "sequence": answer["sequence"]} for entry in change.entries()]
+        known.move_on(answer, lambda indexed: indexed.apply_own(entries, change.removed, change.new_rows))
         if known.indexed is not None:
-            entries = [{**entry, "sequence": answer["sequence"]} for entry in change.entries()]
-            known.indexed.apply_own(entries, change.removed, change.new_rows)
             self._figures |= known.indexed.figures()
         elif "total-data-files" in answer["summary"]:
             summary = answer["summary"]
@@ -314,9 +314,8 @@ class IcebergTable:
             log.debug("%s is compacted later, because of a conflict: %s", self._place, e)
             known.writer.delete(change.written)
             return False
-        known.move_on(answer)
+        known.move_on(answer, lambda files: files.apply_merged(merged, change.entries(), change.removed))
         if known.indexed is not None:
-            indexed.apply_merged(merged, change.entries(), change.removed)
             self._figures |= indexed.figures()
         return True
 

@@ -1,0 +1,212 @@
+"""Whatever fails while files and index follow a commit, both stay as they were, and the commit can be followed again."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import fs
+
+from connectors.spark.tables.delta.change import TableChange
+from connectors.spark.tables.delta.known_version import KnownVersion
+from connectors.spark.tables.delta.log import LoggedCommit
+from connectors.spark.tables.files import key_index
+from connectors.spark.tables.files.indexed_files import IndexedFiles
+from connectors.spark.tables.files.live_files import Entry, LiveFile, Vector
+from connectors.spark.tables.files.row_bitmaps import Rows
+
+KEYS = {"id": pa.string()}
+
+
+class Storage:
+    """Data files in a folder, with vectors in their entries. The call number ``failing`` that could fail does, once."""
+
+    restore_hint = ""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.calls = 0
+        self.failing = 0
+
+    def call(self) -> None:
+        self.calls += 1
+        if self.calls == self.failing:
+            raise OSError(errno.ETIMEDOUT, "the storage did not answer")
+
+    def write(self, path: str, ids: Sequence[str], deleted: Sequence[int] = ()) -> dict[str, Any]:
+        pq.write_table(pa.table({"id": pa.array(ids, pa.string())}), self.folder / path)
+        return {"path": path, "rows": len(ids), "vector": {"rows": list(deleted)} if deleted else None}
+
+    def path(self, entry: Entry) -> str:
+        return str(entry["path"])
+
+    def vector(self, entry: Entry) -> Vector | None:
+        found: Vector | None = entry["vector"]
+        return found
+
+    def describe(self, number: int, entry: Entry) -> LiveFile:
+        return LiveFile(number, entry, entry["path"], 1, entry["rows"])
+
+    def location(self, path: str) -> str:
+        self.call()
+        return str(self.folder / path)
+
+    def read_vector(self, files: fs.FileSystem, vector: Vector, read: dict[str, bytes]) -> Rows:
+        self.call()
+        return np.array(vector["rows"], np.int64)
+
+    def default(self, name: str) -> pa.Scalar | None:
+        return None
+
+    def names_in_file(self, schema: pa.Schema, columns: Mapping[str, pa.DataType]) -> Mapping[str, str]:
+        return {name: name for name in columns if name in schema.names}
+
+
+@pytest.fixture
+def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
+    made = Storage(tmp_path)
+    real = tempfile.TemporaryFile
+
+    def temporary_file(**options: Any) -> Any:
+        made.call()
+        return real(**options)
+
+    # Each run of the index is mapped from a file of its own, for which there may be no space.
+    monkeypatch.setattr(key_index, "_MAPPED_KEYS", 1)
+    monkeypatch.setattr(tempfile, "TemporaryFile", temporary_file)
+    return made
+
+
+def places(indexed: IndexedFiles) -> dict[str, set[tuple[str, int]]]:
+    """By key: the files and rows in which the index finds it."""
+    ids = [str(i) for i in range(10)]
+    matches = indexed.find(pa.table({"id": pa.array(ids)}))
+    found: dict[str, set[tuple[str, int]]] = {}
+    for key, file, row in zip(matches.keys.tolist(), matches.files.tolist(), matches.rows.tolist(), strict=True):
+        found.setdefault(ids[key], set()).add((indexed.live.at(file).path, row))
+    return found
+
+
+def state(indexed: IndexedFiles) -> Any:
+    files = {path: (file.live_rows, file.vector) for path, file in indexed.live.by_path.items()}
+    return files, places(indexed)
+
+
+class Case:
+    """A table with three files, and a commit that removes one, adds two, and deletes rows of another."""
+
+    def __init__(self, storage: Storage, max_keys: int = 100) -> None:
+        self.storage = storage
+        a, d = storage.write("a", ["1", "2"]), storage.write("d", ["4", "5", "6"])
+        before = [a, d, storage.write("e", ["7"])]
+        self.adds = [storage.write("b", ["1"]), storage.write("c", ["2", "3", "9"], [2]), {**d, "vector": {"rows": [0, 2]}}]
+        self.removes = [a]
+        self.indexed = IndexedFiles(fs.LocalFileSystem(), storage, KEYS, max_keys)
+        self.indexed.apply(before, ())
+        fresh = IndexedFiles(fs.LocalFileSystem(), storage, KEYS, max_keys)
+        fresh.apply([*self.adds, before[2]], ())
+        self.before, self.after = state(self.indexed), state(fresh)
+        storage.calls = 0
+
+    def logged(self) -> LoggedCommit:
+        return LoggedCommit(2, info={"operation": "OPTIMIZE"}, adds=self.adds, removes=self.removes)
+
+
+class Log:
+    """The log of a table whose version 2 is the case's commit."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+
+    def commit(self, version: int) -> LoggedCommit:
+        assert version == 2
+        return self._case.logged()
+
+
+def has_index(indexed: IndexedFiles) -> bool:
+    return indexed.has_index
+
+
+def attempts(storage: Storage) -> Iterator[int]:
+    """Yields 1, 2, ... as the failing call, until an attempt has fewer calls than that."""
+    number = 0
+    while number == 0 or storage.calls >= number:
+        number += 1
+        storage.failing = 0
+        yield number
+    assert number > 5, "nothing failed"
+
+
+def test_a_failed_call_leaves_files_and_index_as_they_were(storage: Storage) -> None:
+    for number in attempts(storage):
+        case = Case(storage)
+        storage.failing = number
+        try:
+            case.indexed.apply(case.adds, case.removes)
+        except OSError:
+            assert state(case.indexed) == case.before, f"call {number}"
+            case.indexed.apply(case.adds, case.removes)
+        storage.failing = 0
+        assert state(case.indexed) == case.after, f"call {number}"
+
+
+def test_an_index_that_cannot_be_built_again_stays_dropped(storage: Storage) -> None:
+    """The table had too many rows, and shrinks."""
+    for number in attempts(storage):
+        case = Case(storage)
+        small = IndexedFiles(fs.LocalFileSystem(), storage, KEYS, 12)
+        small.apply([storage.write("large", [str(i) for i in range(20)]), *case.adds], ())
+        assert not has_index(small)
+        storage.calls, storage.failing = 0, number
+        removes = [{"path": "large"}]
+        try:
+            small.apply((), removes)
+        except OSError:
+            assert not has_index(small)
+            assert "large" in small.live.by_path
+            small.apply((), removes)
+        storage.failing = 0
+        assert has_index(small)
+        assert places(small) == {k: v for k, v in case.after[1].items() if v != {("e", 0)}}
+
+
+def test_a_version_of_delta_is_followed_again_after_a_failed_call(storage: Storage) -> None:
+    for number in attempts(storage):
+        case = Case(storage)
+        known = KnownVersion(version=1, table_id="t", indexed=case.indexed)
+        storage.failing = number
+        try:
+            known.pass_over(case.logged(), "table t")
+        except OSError:
+            assert known.version == 1
+            known = known.successor(2, "t", known.layout, Log(case))  # type: ignore[arg-type]  # what a task does next
+        storage.failing = 0
+        assert known.version == 2
+        assert known.indexed is not None
+        assert state(known.indexed) == case.after, f"call {number}"
+
+
+def test_an_own_commit_of_delta_is_followed_again_after_a_failed_call(storage: Storage) -> None:
+    """The commit has landed: the vector that it has written is read back, and that call fails."""
+    for number in attempts(storage):
+        case = Case(storage)
+        known = KnownVersion(version=1, table_id="t", indexed=case.indexed)
+        log: Any = Log(case)
+        change = TableChange(pa.table({}), adds=case.adds, removes=case.removes)
+        storage.failing = number
+        try:
+            known.follow(2, change, log, "table t")
+        except OSError:
+            assert known.version == 1
+            known = known.successor(2, "t", known.layout, log)
+        storage.failing = 0
+        assert known.version == 2
+        assert known.indexed is not None
+        assert state(known.indexed) == case.after, f"call {number}"

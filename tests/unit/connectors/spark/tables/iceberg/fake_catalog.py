@@ -1,0 +1,135 @@
+"""An Iceberg table in memory: snapshots with summaries and files, commits with the checks of IcebergTables.java, rollback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from connect.record import TopicPartition
+from connect.sink import TopicIdentity
+from connectors.spark.config import WantedLayout
+from connectors.spark.tables.conflicts import CommitConflict
+from connectors.spark.tables.files.compaction import CompactionSettings
+from connectors.spark.tables.iceberg.library import IcebergName
+from connectors.spark.tables.iceberg.offsets import PREFIX
+from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings
+from connectors.spark.tables.iceberg.table import IcebergTable
+from connectors.spark.tables.table import OffsetCommit
+
+TP = TopicPartition("topic", 0)
+
+
+class FakeCatalog:
+    """One table with a column ``id``. Only appends."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "metadata").mkdir(parents=True)
+        self.snapshots: list[dict[str, Any]] = []
+        """The newest one last."""
+        self.properties: dict[str, str] = {}
+        self._last_id = 0
+
+    def commit(self, summary: dict[str, Any], added: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+        self._last_id += 1
+        parent = self.snapshots[-1]["id"] if self.snapshots else None
+        self.snapshots.append({"id": self._last_id, "parent": parent, "summary": summary, "added": list(added)})
+        return self.snapshots[-1]
+
+    def roll_back(self, snapshots: int) -> None:
+        del self.snapshots[-snapshots:]
+
+    @property
+    def rows(self) -> int:
+        return sum(int(entry["rows"]) for snapshot in self.snapshots for entry in snapshot["added"])
+
+    def offset(self) -> int | None:
+        """The end of the partition in the newest offsets."""
+        for snapshot in reversed(self.snapshots):
+            for name, text in snapshot["summary"].items():
+                if name.startswith(PREFIX):
+                    return next(iter(json.loads(text).values()), None)
+        return None
+
+    def open(self) -> IcebergTable:
+        """The table as a new task opens it."""
+        settings = IcebergTableSettings(
+            IcebergName("cat", ("db",), "t"), "c", False, False, 1000, WantedLayout(), CompactionSettings(min_files=0), 0
+        )
+
+        def no_session() -> Any:
+            raise AssertionError("the fake needs no Spark")
+
+        table = IcebergTable(settings, no_session, lambda topic: TopicIdentity("cluster", "topic-id"))
+        table._reader.library = object()  # type: ignore[assignment]
+        table._reader.handle = FakeHandle(self)  # type: ignore[assignment]
+        return table
+
+
+class FakeHandle:
+    """What IcebergTables.java does with the table, for one task."""
+
+    uuid = "u"
+
+    def __init__(self, catalog: FakeCatalog) -> None:
+        self._catalog = catalog
+
+    def read(self) -> dict[str, Any]:
+        fields = [{"id": 1, "name": "id", "required": False, "type": "long"}]
+        state: dict[str, Any] = {
+            "uuid": "u",
+            "location": str(self._catalog.folder),
+            "format": 3,
+            "schema": {"type": "struct", "schema-id": 0, "fields": fields},
+            "spec": {"spec-id": 0, "fields": []},
+            "data": str(self._catalog.folder / "data" / "x"),
+            "properties": dict(self._catalog.properties),
+        }
+        if self._catalog.snapshots:
+            newest = self._catalog.snapshots[-1]["id"]
+            state |= {"snapshot": newest, "sequence": newest}
+        return state
+
+    def history(self, since: int) -> dict[str, Any]:
+        found: list[dict[str, Any]] = []
+        is_known = any(snapshot["id"] == since for snapshot in self._catalog.snapshots)
+        for snapshot in reversed(self._catalog.snapshots):
+            if is_known and snapshot["id"] == since:
+                return {"snapshots": found, "end": "since"}
+            found.append({"id": snapshot["id"], "operation": "append", "summary": snapshot["summary"]})
+            if not is_known and _has_offsets(snapshot):
+                return {"snapshots": found, "end": "offsets"}
+        return {"snapshots": found, "end": "root"}
+
+    def files(self, snapshot: int) -> list[dict[str, Any]]:
+        return []
+
+    def changes(self, snapshot: int) -> dict[str, Any]:
+        return {"added": [], "removed": [], "deletes": [], "undeleted": []}
+
+    def set_property(self, name: str, value: str) -> None:
+        self._catalog.properties[name] = value
+
+    def commit(self, request: dict[str, Any]) -> dict[str, Any]:
+        asked = json.loads(json.dumps(request))
+        with_offsets = [snapshot["id"] for snapshot in self._catalog.snapshots if _has_offsets(snapshot)]
+        if (with_offsets[-1] if with_offsets else 0) != asked["expected"]:
+            raise CommitConflict("another task has committed offsets")
+        done = self._catalog.commit(asked["summary"], asked["add"])
+        return {"snapshot": done["id"], "parent": done["parent"], "sequence": done["id"], "summary": done["summary"]}
+
+
+def _has_offsets(snapshot: dict[str, Any]) -> bool:
+    return any(name.startswith(PREFIX) for name in snapshot["summary"])
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64())})
+
+
+def offsets(first: int, end: int) -> OffsetCommit:
+    return OffsetCommit({TP: (first, end)}, {TP: end})

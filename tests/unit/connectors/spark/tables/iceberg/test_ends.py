@@ -1,0 +1,63 @@
+"""A task commits only from the ends that it has read records for, whatever maintenance meets in between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connect.errors import ConnectError
+from tests.unit.connectors.spark.tables.iceberg.fake_catalog import TP, FakeCatalog, offsets, rows
+
+ROLLED_BACK = r"was rolled back.*Restart the task"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> FakeCatalog:
+    return FakeCatalog(tmp_path / "t")
+
+
+@pytest.mark.parametrize("visits", [0, 1, 2])
+def test_maintenance_does_not_let_a_task_commit_what_its_successor_has_committed(catalog: FakeCatalog, visits: int) -> None:
+    frozen = catalog.open()
+    frozen.load([TP])
+    assert frozen.append(rows(1, 2), offsets(0, 2)) is not None
+    successor = catalog.open()
+    assert successor.load([TP]).ends == {TP: 2}
+    assert successor.append(rows(3, 4), offsets(2, 4)) is not None
+    for _ in range(visits):
+        frozen.maintain(lambda: False)
+    assert frozen.append(rows(3, 4), offsets(2, 4)) is None
+    assert (catalog.rows, catalog.offset()) == (4, 4)
+    assert frozen.load([TP]).ends == {TP: 4}
+
+
+def test_a_task_goes_on_after_commits_that_move_no_partition_of_its_own(catalog: FakeCatalog) -> None:
+    task = catalog.open()
+    task.load([TP])
+    assert task.append(rows(1, 2), offsets(0, 2)) is not None
+    catalog.commit({"operation": "append"})
+    task.maintain(lambda: False)
+    assert task.append(rows(3), offsets(2, 3)) is not None
+    assert (catalog.rows, catalog.offset()) == (3, 3)
+
+
+@pytest.mark.parametrize("met_by", ["maintenance", "a commit"])
+def test_a_task_whose_table_was_rolled_back_commits_nothing_more(catalog: FakeCatalog, met_by: str) -> None:
+    task = catalog.open()
+    task.load([TP])
+    for first in (0, 2, 4):
+        assert task.append(rows(first, first + 1), offsets(first, first + 2)) is not None
+    catalog.roll_back(2)
+    with pytest.raises(ConnectError, match=ROLLED_BACK):
+        task.maintain(lambda: False) if met_by == "maintenance" else task.append(rows(6), offsets(6, 7))
+    # As when the task closes with records that wait.
+    for _ in range(2):
+        task.maintain(lambda: False)
+        assert task.append(rows(6), offsets(6, 7)) is None
+        with pytest.raises(ConnectError, match=ROLLED_BACK):
+            task.load([TP])
+    assert (catalog.rows, catalog.offset()) == (2, 2)
+    restarted = catalog.open()
+    assert restarted.load([TP]).ends == {TP: 2}
+    assert restarted.append(rows(2, 3), offsets(2, 4)) is not None
