@@ -320,6 +320,26 @@ def test_a_snapshot_may_expire_while_an_upsert_is_prepared(lake: IcebergLake, mo
     assert lake.rows() == [{"id": 1, "v": "b"}, {"id": 2, "v": "c"}]
 
 
+def test_files_may_be_rewritten_while_an_upsert_is_prepared(lake: IcebergLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vector of the upsert is for a file that another writer has just replaced."""
+    lake.props["table.properties.format-version"] = "3"
+    lake.start(write_mode="upsert", key_columns="id")
+    lake.write(*({"id": id_, "v": "a"} for id_ in range(4)))
+    lake.write(*({"id": id_, "v": "a"} for id_ in range(4, 8)))
+    rewritten: list[None] = []
+
+    def rewrite(point: str) -> None:
+        if point == "spark.staged" and not rewritten:
+            rewritten.append(None)
+            IcebergAccess(lake.warehouse / "t").change(lake.spark, "OPTIMIZE")
+
+    monkeypatch.setattr(crash_points, "point", rewrite)
+    lake.write({"id": 1, "v": "b"})
+    assert rewritten
+    lake.write({"id": 2, "v": "b"}, {"id": 5, "v": "b"})
+    assert lake.rows() == [{"id": id_, "v": "b" if id_ in (1, 2, 5) else "a"} for id_ in range(8)]
+
+
 def test_a_snapshot_may_expire_while_its_files_are_listed(lake: IcebergLake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another task has taken over, as above; this one has no index of the table yet."""
     lake.start(write_mode="upsert", key_columns="id")

@@ -635,9 +635,16 @@ public class IcebergTables {
     for (int i = 0; i < removed.size(); i++) {
       delta.removeRows(data(table, at(removed, i), false));
     }
+    // A vector for a file that somebody has rewritten meanwhile would delete nothing.
+    List<CharSequence> files = new ArrayList<>();
     for (int i = 0; i < vectors.size(); i++) {
-      delta.addDeletes(delete(table, at(vectors, i)));
+      DeleteFile vector = delete(table, at(vectors, i));
+      delta.addDeletes(vector);
+      if (vector.referencedDataFile() != null) {
+        files.add(vector.referencedDataFile());
+      }
     }
+    delta.validateDataFilesExist(files);
     for (int i = 0; i < oldVectors.size(); i++) {
       delta.removeDeletes(delete(table, at(oldVectors, i)));
     }
