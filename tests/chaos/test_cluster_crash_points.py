@@ -83,7 +83,7 @@ LONG = {
     "source.produced:5 at least once",
     "offsets.written:5 at least once",
     "sink.precommitted:3 at least once",
-    "cluster.tasks_stopped",
+    "cluster.tasks_written",
     "cluster.fenced",
 }  # tests/integration/worker/test_process.py has those of one worker
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -171,6 +172,29 @@ for i in range(100000):
     store.put("c", [({"f": "x"}, {"p": i}), ({"f": "y" * 20000}, {"p": i})])
     print(i, flush=True)
 """
+
+
+KILLED_HALFWAY = """
+import os, signal, sys
+from worker.storage.file_offset_store import OffsetFile
+store = OffsetFile(sys.argv[1])
+store.put("c", [({"f": "x"}, {"p": 1})])
+write = os.write
+def write_half(file, data):
+    write(file, data[: len(data) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+os.write = write_half
+store.put("c", [({"f": "x"}, {"p": 2})])
+"""
+
+
+def test_a_kill_in_the_middle_of_a_write_leaves_the_last_offsets(tmp_path: Path) -> None:
+    path = tmp_path / "offsets"
+    done = subprocess.run([sys.executable, "-c", KILLED_HALFWAY, str(path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with OffsetFile(path) as store:
+        assert store.get("c", {"f": "x"}) == {"p": 1}
+    assert not path.with_name("offsets.tmp").exists()
 
 
 @pytest.mark.parametrize("after", [1, 3, 10])
