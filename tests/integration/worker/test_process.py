@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
 from tests.integration.worker.conftest import STRING, Worker
 from tests.support.waiting import WAIT_S, eventually
+from worker.storage.file_offset_store import OffsetFile
 
 Name = Callable[[str], str]
 
@@ -341,6 +343,13 @@ def test_worker_that_starts_before_the_broker_waits_for_it(
     assert one.end() == 0
 
 
+def stored_position(folder: Path) -> int:
+    """The offset of the connector ``src`` in the file of a worker that does not run; 0 if it has stored none."""
+    with OffsetFile(folder / "offsets") as store:
+        found = store.get("src", {"filename": "in.txt"})
+    return 0 if found is None else int(found["position"])
+
+
 # chaos/test_mariadb_kill.py kills the source of MariaDB at each of these points, too, in long runs.
 @pytest.mark.parametrize(
     "point",
@@ -370,12 +379,17 @@ def test_worker_killed_at_a_crash_point_loses_no_records(
             lines += more
             time.sleep(0.02)
     assert one.exit_code() == -signal.SIGKILL
+    stored = stored_position(one.folder)
     one.start(source).wait_ready()
     last = lines[-1].encode()
     eventually(lambda: topic_values(broker.bootstrap, topic)[-1:] == [last], "the last line", explain=one.text)
     assert one.end() == 0
     found = [value.decode() for value in topic_values(broker.bootstrap, topic) if value is not None]
     assert list(dict.fromkeys(found)) == lines
+    # Only what follows the stored offset comes again.
+    before = file.read_bytes()[:stored].decode("utf-8").split("\n")[:-1]
+    assert not [line for line, times in Counter(found).items() if times > 1 and line in set(before)]
+    assert before or not point.startswith("offsets.")
 
 
 @pytest.mark.parametrize("point", ["sink.precommitted:2"])
