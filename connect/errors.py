@@ -22,6 +22,8 @@ The class of an error, never its text, decides whether to retry.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 
 class ConnectError(Exception):
     """Base class of all errors. The message names the object, the value (unless secret), and what was expected."""
@@ -129,3 +131,14 @@ class UnsupportedError(ConnectError):
 
 class UnreachableError(ConnectError):
     """A required system does not answer. The message names the address and what to check."""
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """Yields the error, its cause, the cause of that, and so on. ``raise error from error`` makes an error its own cause: each
+    comes once."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__

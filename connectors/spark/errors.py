@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from connect.errors import ConnectError, RetriableError
+from connect.errors import ConnectError, RetriableError, causes
 
 # Conflicts with another writer, in Delta's names, and failures that pass by themselves.
 _TRANSIENT = (
@@ -116,15 +116,13 @@ _MISSING = ("FileNotFoundException", "FILE_NOT_EXIST", "PATH_NOT_FOUND")
 
 def is_jvm_gone(error: BaseException) -> bool:
     """Whether an exception of py4j says that its JVM has ended, or was replaced by another. Needs no py4j."""
-    found: BaseException | None = error
-    while found is not None:
+    for found in causes(error):
         names = {cls.__name__ for cls in type(found).__mro__}
         # py4j does not wrap the errors of a socket that it opens.
         if "Py4JNetworkError" in names or isinstance(found, ConnectionError):
             return True
         if "Py4JError" in names and "Py4JJavaError" not in names and _GONE.search(str(found)):
             return True
-        found = found.__cause__
     return False
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Protocol, TypeVar
 
-from connect.errors import ConnectError, DataError, ErrantRecordError
+from connect.errors import ConnectError, DataError, ErrantRecordError, causes
 from connect.record import ConnectRecord, SinkRecord
 from worker.error_text import describe
 from worker.model import TaskStopped
@@ -53,10 +53,7 @@ class StageError(ConnectError):
     @property
     def skips(self) -> bool:
         """Whether the source says to skip the record, although failures are not tolerated."""
-        cause: BaseException | None = self
-        while cause is not None and not isinstance(cause, ErrantRecordError):
-            cause = cause.__cause__
-        return cause is not None and cause.skip
+        return next((cause.skip for cause in causes(self) if isinstance(cause, ErrantRecordError)), False)
 
     @property
     def reason(self) -> BaseException:

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 
+from connect.errors import causes
+
 _KEY = "enable.idempotence"
 _MAX_IN_FLIGHT = 5
 """The number of batches per producer that brokers remember."""
@@ -68,9 +70,7 @@ def find_client_error(error: KafkaException | SystemError) -> KafkaError:
     After a fatal error the client calls callbacks with its exception set; their first call into the client then raises a
     SystemError instead (seen in confluent-kafka 2.16).
     """
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, KafkaException):
-        cause = cause.__cause__
+    cause = next((cause for cause in causes(error) if isinstance(cause, KafkaException)), None)
     if cause is None:
         raise error
     found: KafkaError = cause.args[0]
