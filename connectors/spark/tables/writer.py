@@ -73,7 +73,6 @@ class TableWriter:
         self._table = table
         self._rows = RowPreparation(name, settings)
         self._state: TableState | None = None
-        self._state_at = float("-inf")
         self._keys: tuple[str, ...] = settings.key_columns
         self._order = TruncateOrder()
         self._dropped: set[str] = set()
@@ -81,12 +80,6 @@ class TableWriter:
     def committed_offsets(self, partitions: Collection[TopicPartition]) -> TableState:
         """Reads the ends of these partitions from the table (of all that are known, if none are given). Raises ConnectError."""
         return self._load(partitions)
-
-    def state(self, partitions: Collection[TopicPartition], max_age_s: float) -> TableState:
-        """The table's state as of the last commit or read, which is at most this old. Raises ConnectError."""
-        if self._state is None or time.monotonic() - self._state_at > max_age_s:
-            return self._load(partitions)
-        return self._state
 
     def columns(self) -> Columns | None:
         """The table's columns as last read; None when the table does not exist."""
@@ -263,7 +256,6 @@ class TableWriter:
             )
 
     def _load(self, partitions: Collection[TopicPartition]) -> TableState:
-        self._state_at = time.monotonic()
         try:
             self._state = self._table.load(partitions)
         except Exception as e:
@@ -307,7 +299,6 @@ class TableWriter:
         self.progress.rows += rows
         self.progress.commits += 1
         self.progress.version = state.version = landed
-        self._state_at = time.monotonic()
         state.ends |= commit.ends
         return True
 
