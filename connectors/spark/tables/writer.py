@@ -24,7 +24,6 @@ from connectors.spark.plan.evolution import Columns, missing_columns, sql_type, 
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
 from connectors.spark.plan.truncate_order import TruncateOrder
 from connectors.spark.plan.widening import widened_columns
-from connectors.spark.tables.commit_group import CommitGroup, GroupedTable
 from connectors.spark.tables.executor_files import WriteTarget, WrittenRows
 from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges
 from connectors.spark.tables.planned_rows import rows_to_append, split_bad_records
@@ -223,23 +222,6 @@ class TableWriter:
             self._table.move_offsets(offsets)
         except Exception as e:
             raise explain(e, self._described()) from e
-
-    @property
-    def group_member(self) -> str | None:
-        """The table's name in a group of commits; None if its catalog cannot commit tables together. Blocks."""
-        table = self._table
-        return table.path if isinstance(table, GroupedTable) and table.can_be_grouped else None
-
-    def enter_group(self, group: CommitGroup) -> None:
-        """The next commits take effect together with those of the group."""
-        if isinstance(self._table, GroupedTable):
-            self._table.group = group
-
-    def leave_group(self, *, failed: bool) -> None:
-        """Ends that, if there is a group."""
-        if isinstance(self._table, GroupedTable) and self._table.group is not None:
-            group, self._table.group = self._table.group, None
-            group.leave(self._table.path, failed=failed)
 
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
         """Takes care of the table. The only method that another thread may call."""
