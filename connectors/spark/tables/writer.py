@@ -188,7 +188,7 @@ class TableWriter:
                 continue
             self.progress.rows += rows.count
             self.progress.commits += 1
-            self.progress.version = state.version = landed
+            self.progress.version = landed
             state.ends |= commit.ends
             self._state = state
             self.progress.committed(time.monotonic() - started)
@@ -280,7 +280,7 @@ class TableWriter:
             self._count_dropped(prepared.dropped)
         self.progress.rows += rows
         self.progress.commits += 1
-        self.progress.version = state.version = landed
+        self.progress.version = landed
         state.ends |= commit.ends
         return True
 

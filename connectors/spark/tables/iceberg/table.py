@@ -86,7 +86,6 @@ class IcebergTable:
             return TableState(
                 known.columns,
                 ends.ends(self._identify, self.path),
-                known.snapshot,
                 tuple(dict.fromkeys(known.partitioning.columns)),
             )
 
