@@ -28,7 +28,6 @@ POINTS = (
     "spool.confirmed",  # the source was told what the reader has committed, the segments still exist
     "spark.staged",  # records are in a staging file and in no table
     "spark.committed",  # one table is committed, but not the next table or the consumer group's offsets
-    "transactions.committed",  # all tables of a round are committed, the row that names their versions is not
     "parquet.linking",  # an entry of a Parquet table's manifest is in a temporary file
     "parquet.drafted",  # rows of a Parquet table are in a draft, no entry names it
     "parquet.entered",  # an entry names the draft, readers do not see its rows

@@ -28,7 +28,6 @@ from connectors.spark.config_keys import (
     FRESHNESS,
     FRESHNESS_PREFIX,
     FRESHNESS_SUFFIX,
-    HARD,
     ICEBERG,
     JSON_COLUMNS,
     LOG,
@@ -42,7 +41,6 @@ from connectors.spark.config_keys import (
     SOFT,
     SOURCE,
     SOURCE_VARIABLES,
-    TRANSACTION_KEY,
     UNAVAILABLE,
     UPSERT,
     VARIABLE,
@@ -50,6 +48,7 @@ from connectors.spark.config_keys import (
     VERSION_COLUMNS,
     WORKER,
     config_def,
+    find_removed_keys,
 )
 from connectors.spark.partition_terms import PARTITION_COLUMNS, parse_term
 from connectors.spark.routes import Routes
@@ -67,7 +66,6 @@ from connectors.spark.schema_settings import (
     parse_schema_settings,
     parse_table_keys,
 )
-from connectors.spark.transaction_settings import TransactionConfig, parse_transactions
 from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
 _MAX_CLUSTER_COLUMNS = 4
@@ -245,21 +243,17 @@ class SparkSinkConfig:
     """By name: the settings of tables that have some of their own."""
     table_schemas: Mapping[str, OfTable] = field(default_factory=dict)
     """By name: how the schemas of some tables change."""
-    transactions: TransactionConfig | None = None
-    """None unless whole transactions of the source are committed together."""
 
     @property
     def may_use_executors(self) -> bool:
         """Whether Spark's executors may decode and write."""
         if self.engine == AUTO:
             is_remote = bool(self.spark.remote) or self.spark.master.startswith("local")
-            return not is_remote and self.table_format != PARQUET and self.transactions is None
+            return not is_remote and self.table_format != PARQUET
         return self.engine == EXECUTORS
 
     def of_table(self, name: str) -> TableConfig:
         """The settings of the table with this name."""
-        if self.transactions is not None and name == self.transactions.table:
-            return _transaction_table_config(self.table)
         found = self.tables.get(name)
         if found is None:
             found = self.changelog if self.changelog is not None and self._is_changelog(name) else self.table
@@ -310,8 +304,6 @@ class SparkSinkConfig:
         name = VARIABLE.sub(value, self.name_format)
         if name in (".", "..", ""):
             raise ConfigError.invalid("table.name.format", self.name_format, f"results in the name {name!r} for topic {topic}")
-        if self.transactions is not None and name == self.transactions.table:
-            raise ConfigError.invalid("transaction.table", name, f"topic {topic} has a table of this name")
         if self._is_changelog(name):
             raise ConfigError.invalid(
                 CHANGELOG_SUFFIX, self.changelog_suffix, f"the table {name} of topic {topic} has the name of a changelog"
@@ -322,6 +314,8 @@ class SparkSinkConfig:
 def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = None) -> SparkSinkConfig:
     """Parses the configuration. Raises ConfigError that names the key. ``tables`` are all tables, or empty if they are not known;
     by default, topics and name format tell."""
+    for error in find_removed_keys(props):
+        raise error
     values = config_def().parse(props)
     location, catalog = _parse_place(values)
     conf = {k.removeprefix(CONF_PREFIX): v for k, v in props.items() if k.startswith(CONF_PREFIX)}
@@ -340,9 +334,6 @@ def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = N
         reason = "parquet tables are written without Spark" if values["table.format"] == PARQUET else (
             "the commits of executors' files are out of reach of Spark Connect"
         )  # fmt: skip
-        raise ConfigError.invalid(ENGINE, EXECUTORS, f"{reason}; use {WORKER} or {AUTO}")
-    if values[ENGINE] == EXECUTORS and values["commit.scope"] == "transaction":
-        reason = "commit.scope=transaction needs all records in the task"
         raise ConfigError.invalid(ENGINE, EXECUTORS, f"{reason}; use {WORKER} or {AUTO}")
     properties = tuple(
         (k.removeprefix(PROPERTIES_PREFIX), v) for k, v in sorted(props.items()) if k.startswith(PROPERTIES_PREFIX)
@@ -369,9 +360,6 @@ def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = N
         executors_max_records=values["executors.max.records"],
         executors_sql_transforms=values["executors.sql.transforms"],
         variants=_parse_variants(values, dict(properties)),
-        transactions=parse_transactions(
-            props, values, is_versioned=values["table.format"] != PARQUET and not values["spark.remote"]
-        ),
     )
     found: list[str] = []
     if not config.names_need_source:
@@ -468,21 +456,6 @@ def _lack_of_variants(table_format: str, properties: Mapping[str, str]) -> str:
             "to 3, or remove it"
         )
     return ""
-
-
-def _transaction_table_config(common: TableConfig) -> TableConfig:
-    """Of the table of transactions, given that of the others."""
-    return replace(
-        common,
-        write_mode=UPSERT,
-        key_columns=(TRANSACTION_KEY,),
-        delete_mode=HARD,
-        schema_evolution=ADD,
-        metadata_columns=(),
-        layout=replace(common.layout, partition_columns=(), cluster_columns=()),
-        creates_table=True,
-        sequence_by=LOG,
-    )
 
 
 def _parse_sequence_by(values: Mapping[str, Any], mode: str) -> str:

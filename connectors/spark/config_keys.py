@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from connect.change_events.toast import UNAVAILABLE_VALUE
@@ -19,7 +20,6 @@ from connectors.spark.schema_settings import (
     EVOLUTIONS,
     define_schema_keys,
 )
-from connectors.spark.transaction_settings import define_transaction_keys
 
 APPEND = "append"
 UPSERT = "upsert"
@@ -66,12 +66,28 @@ VERSION_COLUMNS = (VALID_FROM, VALID_TO, CURRENT)
 METADATA_COLUMNS = (OP, SEQ, SOURCE_TS, TOPIC, PARTITION, OFFSET, DELETED)
 APPEND_METADATA = (OP, SOURCE_TS, TOPIC, PARTITION, OFFSET)
 NO_METADATA = "none"
-TRANSACTION_KEY = "round"
-"""The key of the table of transactions."""
 NAME_VARIABLES = ("topic", "database", "schema", "table")
 SOURCE_VARIABLES = ("database", "schema", "table")
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
 """A variable in ``table.name.format``."""
+
+_TRANSACTIONS = "it had an effect only with commit.scope=transaction, which no longer exists. Remove it"
+REMOVED_KEYS: Mapping[str, str] = {
+    "commit.scope": "each table is committed by itself, in time for its freshness.ms. Remove the key. If it was transaction, "
+    "take the source's transaction topic out of topics, too, and delete the table _sluice_transactions. To read several tables "
+    "at one point of the source's log, compare the positions of their rows (__seq in metadata.columns)",
+    "transaction.topic": _TRANSACTIONS,
+    "transaction.table": _TRANSACTIONS,
+    "transaction.timeout.ms": _TRANSACTIONS,
+    "transaction.retention.ms": _TRANSACTIONS,
+}
+"""Keys that no longer exist, with what to do instead."""
+
+
+def find_removed_keys(props: Mapping[str, Any]) -> list[ConfigError]:
+    """Returns an error for each key that no longer exists."""
+    found = [(key, remedy) for key, remedy in REMOVED_KEYS.items() if key in props]
+    return [ConfigError.invalid(key, props[key], f"the key no longer exists: {remedy}") for key, remedy in found]
 
 
 class _Location:
@@ -269,5 +285,4 @@ def config_def() -> ConfigDef:
              doc="Whether Spark SQL computes transformations in Spark's executors, for JsonConverter with schemas, as far as SQL "
              "gives their results: auto if there are at least two. Constants of theirs are visible in Spark's plans. With never, "
              "they run row by row.")  # fmt: skip
-    define_transaction_keys(d)
     return d

@@ -13,7 +13,14 @@ from connect.record import TopicPartition
 from connect.sink import SinkTask
 from connect.version import sluice_version
 from connectors.spark.config import SparkSinkConfig, parse_config
-from connectors.spark.config_keys import CONF_PREFIX, FRESHNESS_PREFIX, PARQUET, PROPERTIES_PREFIX, config_def
+from connectors.spark.config_keys import (
+    CONF_PREFIX,
+    FRESHNESS_PREFIX,
+    PARQUET,
+    PROPERTIES_PREFIX,
+    config_def,
+    find_removed_keys,
+)
 from connectors.spark.schema_settings import EVOLUTION_PREFIX, RENAMES_PREFIX
 
 if TYPE_CHECKING:
@@ -63,6 +70,7 @@ class SparkSink(SinkConnector):
 
     def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
         values = super().check_config(config)
+        values += [ConfigValue(error.key or "", errors=[error.message]) for error in find_removed_keys(config)]
         if not any(v.errors for v in values):
             try:
                 self.parse(config)

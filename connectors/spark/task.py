@@ -28,8 +28,6 @@ from connectors.spark.tables.find_tables import find_tables
 from connectors.spark.tables.open_table import make_writer
 from connectors.spark.tables.staging import Staging
 from connectors.spark.tables.writer import TableProgress, TableWriter
-from connectors.spark.transactions.marker_table import read_rounds
-from connectors.spark.transactions.rounds import TransactionRounds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,7 +83,6 @@ class SparkSinkTask(SinkTask):
             time.monotonic,
             self.pending_work,
         )
-        self._rounds = None if self._config.transactions is None else self._create_rounds(self._config.transactions.table)
         self._maintenance = MaintenanceThread(f"maintenance-{owner}", self._writers)
         self._maintenance.start()
         self._has_read_tables = False
@@ -99,26 +96,12 @@ class SparkSinkTask(SinkTask):
         assert self._lease is not None
         return self._lease.session()
 
-    def _create_rounds(self, table: str) -> TransactionRounds:
-        lease = self._lease
-        assert lease is not None
-        return TransactionRounds(
-            self._config,
-            self.context,
-            self.delivery,
-            lambda: self._open_writer(table),
-            lambda: read_rounds(self._config, lease),
-            time.monotonic,
-            lambda: int(time.time() * 1000),
-        )
-
     def _open_writer(self, table: str) -> TableWriter:
         return make_writer(self._config, table, self._lease, self._staging, self._identify, self._number)
 
     def _writers(self) -> list[TableWriter]:
         tables = list(self.delivery.scheduler.tables.values())
-        found = [table.writer for table in tables if table.writer is not None]
-        return found if self._rounds is None else [*found, *self._rounds.writers]
+        return [table.writer for table in tables if table.writer is not None]
 
     def _identify(self, topic: str) -> TopicIdentity | None:
         if topic not in self._identities:
@@ -136,16 +119,6 @@ class SparkSinkTask(SinkTask):
     def open(self, partitions: Collection[TopicPartition]) -> None:
         """Seeks each partition to the offset that its table contains (promise 6). Waits for Spark to start."""
         self.engine.interrupt()
-        if self._rounds is None:
-            self._open(partitions)
-            return
-        # The table of transactions has the offsets of a point at which all tables were.
-        self._open(self._rounds.data_partitions(partitions))
-        for tp, offset in self._rounds.open(partitions).items():
-            self.context.offset({tp: offset})
-            self.delivery.offsets.seek(tp, offset)
-
-    def _open(self, partitions: Collection[TopicPartition]) -> None:
         self.delivery.add_partitions(partitions)
         self.engine.add_partitions(partitions)
         # All at once; tables ask for others that they contain.
@@ -177,10 +150,7 @@ class SparkSinkTask(SinkTask):
     def _read_tables(self) -> None:
         """Finds this connector's tables below the location, and their topics."""
         scheduler = self.delivery.scheduler
-        names = find_tables(self._config, self._lease)
-        if self._config.transactions is not None:
-            names = [name for name in names if name != self._config.transactions.table]
-        found = self.delivery.load_tables(dict.fromkeys(names, ()))
+        found = self.delivery.load_tables(dict.fromkeys(find_tables(self._config, self._lease), ()))
         for name, ends in found.items():
             topics = {tp.topic for tp in ends}
             for topic in topics:
@@ -192,8 +162,6 @@ class SparkSinkTask(SinkTask):
     def close_partitions(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:
         """Commits buffered records, or discards them when the partitions already have another owner."""
         self.engine.interrupt()
-        if self._rounds is not None:
-            self._rounds.close(partitions, lost=lost)
         if lost:
             self.delivery.lose(partitions)
         else:
@@ -204,12 +172,12 @@ class SparkSinkTask(SinkTask):
     def put_raw(self, batches: Sequence[RawBatch]) -> None:
         self._raise_failure()
         # Records that arrive while executors write are read again: by them, or by the worker from where they stop.
-        (self._rounds or self.delivery).put_raw(() if self.engine.is_active else batches)
+        self.delivery.put_raw(() if self.engine.is_active else batches)
         self.engine.advance()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         self._raise_failure()
-        (self._rounds or self.delivery).put(() if self.engine.is_active else records)
+        self.delivery.put(() if self.engine.is_active else records)
         self.engine.advance()
 
     def _raise_failure(self) -> None:
@@ -218,7 +186,7 @@ class SparkSinkTask(SinkTask):
             raise self._failure
 
     def flush(self, offsets: Offsets) -> None:
-        (self._rounds or self.delivery).flush()
+        self.delivery.flush()
 
     def pre_commit(self, offsets: Offsets) -> Offsets:
         """Promise 2: the offsets up to which every affected table has its records.
@@ -228,7 +196,7 @@ class SparkSinkTask(SinkTask):
         """
         try:
             if self._is_idle():
-                (self._rounds or self.delivery).flush()
+                self.delivery.flush()
             else:
                 self.delivery.scheduler.collect()
         except RetriableError as e:
@@ -236,8 +204,6 @@ class SparkSinkTask(SinkTask):
         except BaseException as e:
             self._failure = e
             raise
-        if self._rounds is not None:
-            return self._rounds.offsets(offsets)
         found = {tp: (self.delivery.offsets.committed(tp), delivered) for tp, delivered in offsets.items()}
         return {tp: min(offset, delivered) for tp, (offset, delivered) in found.items() if offset is not None}
 
@@ -246,13 +212,13 @@ class SparkSinkTask(SinkTask):
             return True
         if self.delivery.requests.take_answer():
             return False
-        before, self._received_before = self._received_before, (self._rounds or self.delivery).received
+        before, self._received_before = self._received_before, self.delivery.received
         return before == self._received_before
 
     # -- status --------------------------------------------------------------------------------------------------------
 
     def lag(self) -> dict[TopicPartition, int] | None:
-        return (self._rounds or self.delivery.offsets).lag()
+        return self.delivery.offsets.lag()
 
     def progress(self) -> Mapping[str, Any]:
         """``tables``: per table rows written, commits, version, last_commit_ms (since 1970), commit_duration_ms, skipped
@@ -262,13 +228,9 @@ class SparkSinkTask(SinkTask):
         reported or skipped since the task started. ``ignored_tombstones``: tombstones of no table since the task started.
         ``unrouted``: records whose field chose no table. ``latency_ms``: p50 and p99 of the latest changes, from the commit in
         the source to the table commit. ``engine``: who decodes and writes (in_use), and for Spark's executors their jobs,
-        records, the lag when it was last looked at (backlog), and parts that the driver had to apply (staged_parts).
-        ``transactions``: with ``commit.scope=transaction``, see
-        :meth:`connectors.spark.transactions.rounds.TransactionRounds.progress`."""
+        records, the lag when it was last looked at (backlog), and parts that the driver had to apply (staged_parts)."""
         delivery = self.delivery
-        rounds = {} if self._rounds is None else {"transactions": self._rounds.progress()}
         return {
-            **rounds,
             "tables": {name: self._table_progress(table) for name, table in list(delivery.scheduler.tables.items())},
             "buffered": delivery.buffered_records(),
             "refused": self._errant_records.count,

@@ -96,8 +96,8 @@ def test_worker_killed_many_times_loses_nothing(
 ) -> None:
     chance = randomness.chance("kills")
     # The snapshot is over after the second start, no record of this pipeline fails, its sink is neither a database nor Parquet,
-    # and commits table by table, its worker is alone, and its source reads PostgreSQL and writes to Kafka.
-    elsewhere = ("errors.", "dead_letters.", "jdbc.", "parquet.", "cluster.", "transactions.", "spool.", "mysql.", "sqlite.")
+    # its worker is alone, and its source reads PostgreSQL and writes to Kafka.
+    elsewhere = ("errors.", "dead_letters.", "jdbc.", "parquet.", "cluster.", "spool.", "mysql.", "sqlite.")
     later = [point for point in POINTS if point != "postgres.snapshot" and not point.startswith(elsewhere)]
     once = [f"{point}:{chance.randint(1, 2)}" for point in later]
     again = [f"{point}:{chance.randint(2, 4)}" for point in later]

@@ -61,7 +61,7 @@ class FilesOnlyTable:
 
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
         columns = self._storage.columns
-        return TableState(None if columns is None else dict(columns), dict(self._storage.ends), self._storage.version)
+        return TableState(None if columns is None else dict(columns), dict(self._storage.ends))
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         self._storage.columns = columns

@@ -14,12 +14,10 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from pyiceberg import exceptions
-from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableRequest, Table
-from sqlalchemy import CursorResult, update
-from sqlalchemy.orm import Session
 
 from sluice.embedded.ports import free_ports
 
@@ -55,8 +53,8 @@ def _serve(method: str, path: str) -> None:
     """Serves every request."""
 
 
-def make_app(folder: Path, properties: Mapping[str, str], refuse: Refuse = _serve, *, commits_together: bool = True) -> FastAPI:
-    """The server's application; requests need the token. ``commits_together``: whether it commits several tables at once."""
+def make_app(folder: Path, properties: Mapping[str, str], refuse: Refuse = _serve) -> FastAPI:
+    """The server's application; requests need the token."""
     catalog = SqlCatalog("rest", uri=f"sqlite:///{folder}/catalog.db", **{"warehouse": f"file://{folder}", **properties})
     app = FastAPI()
     lock = threading.Lock()
@@ -132,51 +130,16 @@ def make_app(folder: Path, properties: Mapping[str, str], refuse: Refuse = _serv
         metadata = json.loads(done.metadata.model_dump_json())
         return {"metadata-location": done.metadata_location, "metadata": metadata}
 
-    if commits_together:
-
-        @app.post("/v1/transactions/commit")
-        def commit_all(body: dict[str, Any]) -> Any:
-            changes = [CommitTableRequest.model_validate(change) for change in body["table-changes"]]
-            with lock:
-                _commit_all(catalog, changes)
-            return Response(status_code=204)
-
     return app
 
 
-def _commit_all(catalog: SqlCatalog, changes: list[CommitTableRequest]) -> None:
-    """Commits changes of several tables in one transaction of the database, which readers see at once."""
-    staged = []
-    for change in changes:
-        name = (*change.identifier.namespace.root, change.identifier.name)
-        table = catalog.load_table(name)
-        after = catalog._update_and_stage_table(table, name, change.requirements, change.updates)  # checks the requirements
-        catalog._write_metadata(after.metadata, after.io, after.metadata_location)
-        staged.append((name, table.metadata_location, after.metadata_location))
-    with Session(catalog.engine) as database:
-        for (*namespace, name), before, after_location in staged:
-            found = update(IcebergTables).where(
-                IcebergTables.catalog_name == catalog.name,
-                IcebergTables.table_namespace == ".".join(namespace),
-                IcebergTables.table_name == name,
-                IcebergTables.metadata_location == before,
-            )
-            done = database.execute(found.values(metadata_location=after_location, previous_metadata_location=before))
-            assert isinstance(done, CursorResult)
-            if done.rowcount < 1:
-                raise exceptions.CommitFailedException(f"table {name} has been updated by another process")
-        database.commit()
-
-
 @contextlib.contextmanager
-def rest_catalog(
-    folder: Path, properties: Mapping[str, str] | None = None, refuse: Refuse = _serve, *, commits_together: bool = True
-) -> Iterator[str]:  # fmt: skip
+def rest_catalog(folder: Path, properties: Mapping[str, str] | None = None, refuse: Refuse = _serve) -> Iterator[str]:
     """The URI of a catalog that runs in this process for a with block. Its tables are below the folder, unless the properties
     have another warehouse."""
     folder.mkdir(parents=True, exist_ok=True)
     (port,) = free_ports(1)
-    app = make_app(folder, properties or {}, refuse, commits_together=commits_together)
+    app = make_app(folder, properties or {}, refuse)
     server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

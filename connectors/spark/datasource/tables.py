@@ -283,8 +283,6 @@ def _parse_sink(properties: Mapping[str, str]) -> SparkSinkConfig:
     config = parse_config(properties)
     if config.spark.remote:
         raise ConfigError.invalid("spark.remote", config.spark.remote, "the session of the query writes the tables")
-    if config.transactions is not None:
-        raise ConfigError.invalid("commit.scope", "transaction", "only a Spark sink in a worker supports it; remove the key")
     return config
 
 

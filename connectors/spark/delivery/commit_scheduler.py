@@ -18,7 +18,6 @@ from connectors.spark.delivery.latency import Latency
 from connectors.spark.delivery.partition_offsets import PartitionOffsets
 from connectors.spark.delivery.segment import Arrival, Segment
 from connectors.spark.delivery.table_queue import CommitOutcome, TableQueue
-from connectors.spark.tables.commit_group import CommitGroupAborted
 
 log = logging.getLogger(__name__)
 
@@ -167,8 +166,6 @@ class CommitScheduler:
                 table.repeat()
                 raise
             table.repeat_without(outcome.good, bad_records, reports)
-            if outcome.was_grouped:
-                raise CommitGroupAborted(f"table {table.name} has left errant records out; all tables of the round try again")
             return
         table.repeat()
         if isinstance(error, RetriableError):

@@ -99,29 +99,14 @@ class TableDelivery:
 
     def put_raw(self, batches: Sequence[RawBatch]) -> None:
         """Takes undecoded records, and starts commits that are due. May wait a moment for a commit."""
-        self.receive_raw(batches)
+        for batch in batches:
+            self._receiver.add_raw(batch)
         self.advance()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """The same for decoded records."""
-        self.receive(records)
-        self.advance()
-
-    def receive_raw(self, batches: Sequence[RawBatch]) -> None:
-        """Takes undecoded records, without starting commits."""
-        for batch in batches:
-            self._receiver.add_raw(batch)
-
-    def receive(self, records: Sequence[SinkRecord]) -> None:
-        """The same for decoded records."""
         self._receiver.add_records(records)
-
-    def prepare_flush(self) -> list[TableQueue]:
-        """Decodes all records; returns the tables that :meth:`flush` commits, or nothing if there are too many to commit all at
-        the same time."""
-        self._receiver.decode_all()
-        found = [table for table in self.scheduler.tables.values() if table.waiting]
-        return found if len(found) <= self._threads.limit else []
+        self.advance()
 
     @property
     def received(self) -> int:
@@ -153,17 +138,14 @@ class TableDelivery:
 
     # -- committing
 
-    def advance(self, *, starts_commits: bool = True) -> None:
-        """Collects commits that have ended, starts those that are due, unless the caller does, and asks for the next call in
-        time."""
+    def advance(self) -> None:
+        """Collects commits that have ended, starts those that are due, and asks for the next call in time."""
         self.scheduler.collect()
-        if starts_commits:
-            self._start_due()
+        self._start_due()
         while not self._back_pressure.is_paused and self._back_pressure.is_full(self.buffered()):
             if not self.scheduler.collect(_ROOM_WAIT_S):
                 break
-            if starts_commits:
-                self._start_due()
+            self._start_due()
         self._back_pressure.update(self.buffered())
         self._reports.release_durable()
         self._errant_records.release(self.offsets.committed)

@@ -39,8 +39,6 @@ class CommitOutcome:
     ended_at: float = 0.0
     visible_ms: float = 0.0
     """Since 1970."""
-    was_grouped: bool = False
-    """Whether the commit was one of several that take effect together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +71,6 @@ class TableQueue:
         self.columns: Columns | None = None
         """The table's columns after the last read or commit."""
         self.writer: TableWriter | None = None
-        self.is_grouped = False
-        """Whether the next commit takes effect together with those of other tables."""
         self._open = open_writer
         self._watch = _Watch(trace, pending_work or PendingWork())
         self._is_loaded = False
@@ -177,9 +173,6 @@ class TableQueue:
                 self.update_columns(writer)
         except BaseException as e:
             outcome.error = e
-        if self.is_grouped and self.writer is not None:
-            self.is_grouped, outcome.was_grouped = False, True
-            self.writer.leave_group(failed=outcome.error is not None or bool(outcome.bad_records))
         outcome.ended_at = clock()
         outcome.visible_ms = time.time() * 1000
         return outcome

@@ -16,8 +16,7 @@ from connectors.spark.tables.staging import Staging
 
 def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: Mapping[TopicPartition, int | None]) -> None:
     """Changes the offsets in every table below the location that has records of these partitions, whatever their topics were
-    routed to. The table of transactions forgets them: the tables are at no consistent point any more. Raises BadRequestError,
-    before anything has changed, when an append table would get records twice."""
+    routed to. Raises BadRequestError, before anything has changed, when an append table would get records twice."""
     staging = Staging(config.location, config.connector, config.spark.s3) if config.location else None
     found = []
     for name in sorted({*find_tables(config, lease), *_named_tables(config, offsets)}):
@@ -26,8 +25,7 @@ def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: 
             ends = table.stored_ends()
         except Exception as e:
             raise explain(e, f"table {name} at {table.path}") from e
-        is_marker = config.transactions is not None and name == config.transactions.table
-        moved = {tp: None if is_marker else end for tp, end in offsets.items() if tp in ends}
+        moved = {tp: end for tp, end in offsets.items() if tp in ends}
         if config.of_table(name).repeats_rows and config.of_table(name).replay != "repeat":
             _refuse_replay(name, ends, moved)
         if moved:
@@ -41,13 +39,12 @@ def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: 
 
 def _named_tables(config: SparkSinkConfig, offsets: Collection[TopicPartition]) -> set[str]:
     """The tables of these topics in a catalog, which may be unable to list them."""
-    own = set() if config.transactions is None else {config.transactions.table}
     if not config.catalog or config.names_need_record:
-        return own
+        return set()
     if config.routes is not None:
-        return own | set(config.routes.tables)
+        return set(config.routes.tables)
     names = {config.table_name(tp.topic, None, None, None) for tp in offsets}
-    return own | names | {changelog for name in names if (changelog := config.changelog_of(name)) is not None}
+    return names | {changelog for name in names if (changelog := config.changelog_of(name)) is not None}
 
 
 def _refuse_replay(name: str, ends: Mapping[TopicPartition, int], moved: Mapping[TopicPartition, int | None]) -> None:

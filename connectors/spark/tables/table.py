@@ -27,7 +27,6 @@ class TableState:
     """None when the table does not exist."""
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     """By partition: the offset after its last record in the table (promise 6)."""
-    version: int | None = None
     partition_columns: tuple[str, ...] = ()
 
 

@@ -24,7 +24,6 @@ from connectors.spark.plan.evolution import Columns, missing_columns, sql_type, 
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
 from connectors.spark.plan.truncate_order import TruncateOrder
 from connectors.spark.plan.widening import widened_columns
-from connectors.spark.tables.commit_group import CommitGroup, GroupedTable
 from connectors.spark.tables.executor_files import WriteTarget, WrittenRows
 from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges
 from connectors.spark.tables.planned_rows import rows_to_append, split_bad_records
@@ -73,7 +72,6 @@ class TableWriter:
         self._table = table
         self._rows = RowPreparation(name, settings)
         self._state: TableState | None = None
-        self._state_at = float("-inf")
         self._keys: tuple[str, ...] = settings.key_columns
         self._order = TruncateOrder()
         self._dropped: set[str] = set()
@@ -81,12 +79,6 @@ class TableWriter:
     def committed_offsets(self, partitions: Collection[TopicPartition]) -> TableState:
         """Reads the ends of these partitions from the table (of all that are known, if none are given). Raises ConnectError."""
         return self._load(partitions)
-
-    def state(self, partitions: Collection[TopicPartition], max_age_s: float) -> TableState:
-        """The table's state as of the last commit or read, which is at most this old. Raises ConnectError."""
-        if self._state is None or time.monotonic() - self._state_at > max_age_s:
-            return self._load(partitions)
-        return self._state
 
     def columns(self) -> Columns | None:
         """The table's columns as last read; None when the table does not exist."""
@@ -196,7 +188,7 @@ class TableWriter:
                 continue
             self.progress.rows += rows.count
             self.progress.commits += 1
-            self.progress.version = state.version = landed
+            self.progress.version = landed
             state.ends |= commit.ends
             self._state = state
             self.progress.committed(time.monotonic() - started)
@@ -231,23 +223,6 @@ class TableWriter:
         except Exception as e:
             raise explain(e, self._described()) from e
 
-    @property
-    def group_member(self) -> str | None:
-        """The table's name in a group of commits; None if its catalog cannot commit tables together. Blocks."""
-        table = self._table
-        return table.path if isinstance(table, GroupedTable) and table.can_be_grouped else None
-
-    def enter_group(self, group: CommitGroup) -> None:
-        """The next commits take effect together with those of the group."""
-        if isinstance(self._table, GroupedTable):
-            self._table.group = group
-
-    def leave_group(self, *, failed: bool) -> None:
-        """Ends that, if there is a group."""
-        if isinstance(self._table, GroupedTable) and self._table.group is not None:
-            group, self._table.group = self._table.group, None
-            group.leave(self._table.path, failed=failed)
-
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
         """Takes care of the table. The only method that another thread may call."""
         self._table.maintain(is_stopping)
@@ -263,7 +238,6 @@ class TableWriter:
             )
 
     def _load(self, partitions: Collection[TopicPartition]) -> TableState:
-        self._state_at = time.monotonic()
         try:
             self._state = self._table.load(partitions)
         except Exception as e:
@@ -306,8 +280,7 @@ class TableWriter:
             self._count_dropped(prepared.dropped)
         self.progress.rows += rows
         self.progress.commits += 1
-        self.progress.version = state.version = landed
-        self._state_at = time.monotonic()
+        self.progress.version = landed
         state.ends |= commit.ends
         return True
 

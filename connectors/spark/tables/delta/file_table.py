@@ -170,7 +170,7 @@ class DeltaFileTable:
             if not stored and f"sluice:{self._settings.connector}:{self._settings.table}" in versions:
                 return self._migrate(layout)
             ends = stored.ends(self._identify, self._settings.table)
-            return TableState(layout.columns, ends, self._known.version, layout.partition_columns)
+            return TableState(layout.columns, ends, layout.partition_columns)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         layout, s3, exists = self._settings.layout, self._settings.s3, self._transactions.table_exists
@@ -377,7 +377,7 @@ class DeltaFileTable:
         """Stores the offsets that an earlier release left in the history in the table's state, once."""
         ends = dict(self._history())
         if not ends:
-            return TableState(layout.columns, {}, self._known.version, layout.partition_columns)
+            return TableState(layout.columns, {}, layout.partition_columns)
         identities = ids_of(ends, self._settings.connector, self._identify)
         transaction = self._transactions.begin()
         document = TableCommit(self._settings.connector, 0, {}, dict(ends)).to_json()

@@ -86,8 +86,6 @@ class DeltaSqlTable:
         # On Spark Connect, sessions of one user share their temporary views.
         self._source_view = f"sluice_source_{uuid.uuid4().hex}"
         self._committed = CommittedOffsets()
-        self._version: int | None = None
-        """The newest one when the history was read."""
         self._figures = {"unavailable": 0}
 
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
@@ -95,7 +93,7 @@ class DeltaSqlTable:
         committed = CommittedOffsets() if columns is None else self.committed_offsets(partitions)
         self._committed = committed
         partitions_of = () if columns is None else self._partition_columns()
-        return TableState(columns, dict(committed.ends), None if columns is None else self._version, partitions_of)
+        return TableState(columns, dict(committed.ends), partitions_of)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         layout, s3 = self._wanted_layout, self._staging.s3
@@ -189,7 +187,6 @@ class DeltaSqlTable:
         for depth in _DEPTHS:
             limit = "" if depth is None else f" LIMIT {depth}"
             rows = self._session.sql(f"DESCRIBE HISTORY {self._name}{limit}").select("version", "userMetadata").collect()
-            self._version = int(rows[0]["version"]) if rows else None
             committed_offsets = CommittedOffsets()
             for row in rows:
                 commit = parse_commit(row["userMetadata"])

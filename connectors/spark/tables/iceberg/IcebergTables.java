@@ -7,7 +7,6 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.AppendFiles;
-import org.apache.iceberg.BaseTransaction;
 import org.apache.iceberg.CachingCatalog;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DataFiles;
@@ -33,14 +32,12 @@ import org.apache.iceberg.SnapshotUpdate;
 import org.apache.iceberg.SingleValueParser;
 import org.apache.iceberg.StructLike;
 import org.apache.iceberg.Table;
-import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableUtil;
 import org.apache.iceberg.UpdateProperties;
 import org.apache.iceberg.UpdateSchema;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.SupportsNamespaces;
-import org.apache.iceberg.catalog.TableCommit;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.CommitFailedException;
@@ -52,7 +49,6 @@ import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.hadoop.HadoopTables;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.parquet.ParquetUtil;
-import org.apache.iceberg.rest.RESTCatalog;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.core.JsonFactory;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.core.JsonGenerator;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
@@ -448,18 +444,8 @@ public class IcebergTables {
    */
   public static String commit(Table table, String branch, String request) throws Exception {
     JsonNode change = (JsonNode) MAPPER.readTree(request);
-    String refusal = apply(table, table, branch, change);
-    if (refusal != null) {
-      return refusal;
-    }
-    return MAPPER.writeValueAsString(answer(table, branch, at(at(change, "summary"), COMMIT).asText()));
-  }
-
-  /** Applies a change to a table, or to that table in a transaction; returns null, or the answer for one that is refused. */
-  private static String apply(Table target, Table table, String branch, JsonNode change) throws Exception {
     try {
-      update(target, branch, change).commit();
-      return null;
+      update(table, branch, change).commit();
     } catch (ValidationException e) {
       return conflict(e);
     } catch (CommitFailedException e) {
@@ -467,9 +453,10 @@ public class IcebergTables {
     } catch (IllegalArgumentException e) {
       return conflictIfExpired(table, branch, change, e);
     }
+    return answer(table, branch, at(at(change, "summary"), COMMIT).asText());
   }
 
-  /** The update of a table, or of a table in a transaction. */
+  /** The update of a branch that commits a change. */
   private static SnapshotUpdate update(Table table, String branch, JsonNode change) {
     SnapshotUpdate update = prepare(table, change);
     for (Iterator i = at(change, "summary").fields(); i.hasNext(); ) {
@@ -480,21 +467,6 @@ public class IcebergTables {
     return (SnapshotUpdate) update.validateWith(new UnmovedOffsets(at(change, "expected").asLong()));
   }
 
-  /** A transaction with a change of a branch that is not committed yet, or a conflict as text. */
-  public static Object stage(Table table, String branch, String request) throws Exception {
-    BaseTransaction transaction = (BaseTransaction) table.newTransaction();
-    String refusal = apply(transaction.table(), table, branch, (JsonNode) MAPPER.readTree(request));
-    if (refusal != null) {
-      return refusal;
-    }
-    return transaction;
-  }
-
-  /** Whether a catalog may be able to commit several tables at once. */
-  public static boolean commitsTogether(Catalog catalog) throws Exception {
-    return unwrapped(catalog) instanceof RESTCatalog;
-  }
-
   /** The catalog behind Spark's cache of tables, which hides what else it can do. */
   private static Catalog unwrapped(Catalog catalog) throws Exception {
     if (!(catalog instanceof CachingCatalog)) {
@@ -503,43 +475,6 @@ public class IcebergTables {
     java.lang.reflect.Field field = CachingCatalog.class.getDeclaredField("catalog");
     field.setAccessible(true);
     return (Catalog) field.get(catalog);
-  }
-
-  /**
-   * Commits transactions of several tables, all or none; returns a list of answers as {@link #commit} does, a conflict, or that the
-   * catalog cannot do it. Namespaces, names, and branches are those of the tables, IDs those of their commits.
-   */
-  public static String commitAll(
-      Catalog catalog, List namespaces, List names, List tables, List branches, List transactions, List ids) throws Exception {
-    // Janino cannot call static methods of interfaces.
-    Class[] types = new Class[] {TableIdentifier.class, TableMetadata.class, TableMetadata.class};
-    java.lang.reflect.Method create = TableCommit.class.getMethod("create", types);
-    List commits = new ArrayList();
-    for (int i = 0; i < names.size(); i++) {
-      BaseTransaction transaction = (BaseTransaction) transactions.get(i);
-      TableIdentifier identifier = identifier((List) namespaces.get(i), (String) names.get(i));
-      Object[] arguments = new Object[] {identifier, transaction.startMetadata(), transaction.currentMetadata()};
-      commits.add(create.invoke(null, arguments));
-    }
-    try {
-      ((RESTCatalog) unwrapped(catalog)).commitTransaction(commits);
-    } catch (CommitFailedException e) {
-      return conflict(e);
-    } catch (ValidationException e) {
-      return conflict(e);
-    } catch (UnsupportedOperationException e) {
-      return unsupported(e);
-    } catch (NoSuchTableException e) {
-      // Also the answer of servers that do not know the path. A table that is gone is noticed when it is committed alone.
-      return unsupported(e);
-    }
-    List answers = new ArrayList();
-    for (int i = 0; i < names.size(); i++) {
-      Table table = (Table) tables.get(i);
-      table.refresh();
-      answers.add(answer(table, (String) branches.get(i), (String) ids.get(i)));
-    }
-    return MAPPER.writeValueAsString(answers);
   }
 
   /** Whether a Hive metastore has not locked the table. The class is not public. */
@@ -553,11 +488,7 @@ public class IcebergTables {
     return MAPPER.writeValueAsString(answer);
   }
 
-  private static String unsupported(Exception e) throws Exception {
-    return answer("unsupported", e);
-  }
-
-  private static Map answer(Table table, String branch, String id) {
+  private static String answer(Table table, String branch, String id) throws Exception {
     Snapshot at = newest(table, branch);
     while (at != null && !id.equals(at.summary().get(COMMIT))) {
       at = at.parentId() == null ? null : table.snapshot(at.parentId().longValue());
@@ -570,7 +501,7 @@ public class IcebergTables {
     answer.put("parent", at.parentId());
     answer.put("sequence", Long.valueOf(at.sequenceNumber()));
     answer.put("summary", at.summary());
-    return answer;
+    return MAPPER.writeValueAsString(answer);
   }
 
   /** A conflict if the snapshot that the change is based on has expired since: Iceberg refuses that as an argument. */

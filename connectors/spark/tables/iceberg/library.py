@@ -12,9 +12,7 @@ from connect.errors import ConnectError
 from connectors.spark.config_keys import MAIN_BRANCH
 from connectors.spark.errors import root_cause
 from connectors.spark.session.java_classes import install_class
-from connectors.spark.tables.commit_group import AtomicCommitsUnsupported
 from connectors.spark.tables.conflicts import CommitConflict, TableNotLocked
-from connectors.spark.tables.iceberg.offsets import COMMIT
 from connectors.spark.tables.iceberg.types import Json
 
 if TYPE_CHECKING:
@@ -23,17 +21,6 @@ if TYPE_CHECKING:
 _CLASS = "sluice.spark.IcebergTables"
 _SOURCE = Path(__file__).with_name("IcebergTables.java")
 _REMEDY = "run 'sluice setup --iceberg' and restart the worker, or add Iceberg's JAR to spark.jars"
-
-
-@dataclass(frozen=True, slots=True)
-class StagedCommit:
-    """A commit of one table that waits for those of others."""
-
-    name: IcebergName
-    table: Any
-    branch: str
-    transaction: Any
-    commit_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,31 +72,6 @@ class IcebergLibrary:
         """The tables of a namespace, and of those below it, by their names relative to it."""
         found: list[str] = json.loads(self._java.tableNames(self._catalog(catalog), self._list(namespace)))
         return found
-
-    def commits_together(self, catalog: str) -> bool:
-        """Whether the catalog may be able to commit several tables at once."""
-        return bool(catalog) and bool(self._java.commitsTogether(self._catalog(catalog)))
-
-    def commit_all(self, commits: Sequence[StagedCommit]) -> list[Json]:
-        """Commits all of them or none; returns the answers of :meth:`IcebergHandle.commit`.
-
-        Raises CommitConflict and AtomicCommitsUnsupported. After another error it is not known whether they were committed.
-        """
-        namespaces, names, tables, branches, transactions, ids = (self._list([]) for _ in range(6))
-        for commit in commits:
-            namespaces.add(self._list(commit.name.namespace))
-            names.add(commit.name.name)
-            tables.add(commit.table)
-            branches.add(commit.branch)
-            transactions.add(commit.transaction)
-            ids.add(commit.commit_id)
-        catalog = self._catalog(commits[0].name.catalog)
-        answer = json.loads(self._java.commitAll(catalog, namespaces, names, tables, branches, transactions, ids))
-        if isinstance(answer, list):
-            return answer
-        if "conflict" in answer:
-            raise CommitConflict(answer["conflict"])
-        raise AtomicCommitsUnsupported(answer["unsupported"])
 
     def _catalog(self, name: str) -> Any:
         if not name:
@@ -175,13 +137,6 @@ class IcebergHandle:
         if "unlocked" in answer:
             raise TableNotLocked(f"LockException: {answer['unlocked']}")
         return answer
-
-    def stage(self, name: IcebergName, change: Json) -> StagedCommit:
-        """Prepares a commit of this table, which has this name. Raises CommitConflict."""
-        staged = self._java.stage(self._table, self._branch, json.dumps(change))
-        if isinstance(staged, str):
-            raise CommitConflict(json.loads(staged)["conflict"])
-        return StagedCommit(name, self._table, self._branch, staged, str(change["summary"][COMMIT]))
 
     def add_columns(self, schema: Json) -> None:
         self._java.addColumns(self._table, json.dumps(schema))

@@ -21,7 +21,6 @@ from connect.errors import ConnectError
 from connect.record import TopicPartition
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of
-from connectors.spark.tables.commit_group import CommitGroup, CommitGroupAborted
 from connectors.spark.tables.conflicts import CommitConflict, TableNotLocked
 from connectors.spark.tables.executor_files import FileTarget
 from connectors.spark.tables.files.compaction import MergedFile, choose_sources, merge_files
@@ -31,7 +30,6 @@ from connectors.spark.tables.iceberg.change import IcebergChange
 from connectors.spark.tables.iceberg.creation import create_table
 from connectors.spark.tables.iceberg.file_format import LINEAGE
 from connectors.spark.tables.iceberg.file_target import make_file_target
-from connectors.spark.tables.iceberg.grouping import can_be_grouped, commit_in_group
 from connectors.spark.tables.iceberg.lineage import with_lineage
 from connectors.spark.tables.iceberg.offset_moves import move_stored_offsets
 from connectors.spark.tables.iceberg.offsets import TableOffsets, find_offsets
@@ -65,20 +63,12 @@ class IcebergTable:
         self._order = SourceOrder(settings.deleted_retention_ms)
         self._figures: dict[str, Any] = {"unavailable": 0}
         self._expired_at = time.monotonic()
-        self.group: CommitGroup | None = None
-        """The next commits are part of this group."""
         self._conflicts = 0
         """Upserts in a row that another commit came before."""
 
     @property
     def path(self) -> str:
         return str(self._settings.name)
-
-    @property
-    def can_be_grouped(self) -> bool:
-        """Whether the catalog may be able to commit several tables at once."""
-        with self._lock:
-            return can_be_grouped(self._reader, self._settings.name)
 
     @property
     def _place(self) -> str:
@@ -97,7 +87,6 @@ class IcebergTable:
             return TableState(
                 known.columns,
                 ends.ends(self._identify, self.path),
-                known.snapshot,
                 tuple(dict.fromkeys(known.partitioning.columns)),
             )
 
@@ -173,7 +162,7 @@ class IcebergTable:
         crash_points.point("spark.staged")
         try:
             version = self._commit(known, written.change, commit, written.kind, is_locked=is_locked)
-        except (CommitGroupAborted, TableNotLocked):
+        except TableNotLocked:
             self._order.abandoned(written.ordered)
             raise
         if version is None:
@@ -221,9 +210,9 @@ class IcebergTable:
         request = change.request(kind, known.snapshot, summary)
         try:
             with contextlib.nullcontext() if is_locked else known.lock.held():
-                answer = commit_in_group(self.group, self._reader, self._settings.name, request) or handle.commit(request)
+                answer = handle.commit(request)
                 known.claim(handle, self._settings.writer_property)
-        except (CommitGroupAborted, TableNotLocked):
+        except TableNotLocked:
             known.writer.delete(change.written)
             raise
         except CommitConflict as e:

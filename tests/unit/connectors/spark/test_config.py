@@ -8,8 +8,9 @@ import pytest
 
 from connect.errors import ConfigError
 from connectors.spark.config import parse_config
-from connectors.spark.config_keys import APPEND_METADATA
+from connectors.spark.config_keys import APPEND_METADATA, REMOVED_KEYS
 from connectors.spark.connector import SparkSink
+from connectors.spark.iceberg_sink.config import parse_config as parse_iceberg_config
 from worker.lint import check_files
 
 PROPS = {"name": "lake", "topics": "t", "table.location": "/lake"}
@@ -184,12 +185,6 @@ def test_tables_that_are_ordered_by_source_have_positions() -> None:
     assert soft.table.metadata_columns == ("__seq", "__deleted")
 
 
-def test_table_of_transactions_is_ordered_by_the_log() -> None:
-    config = parse_config({**TRANSACTIONS, "write.mode": "upsert", "sequence.by": "source"})
-    assert config.of_table("shop.public.t").orders_by_source
-    assert not config.of_table("_sluice_transactions").orders_by_source
-
-
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
@@ -233,26 +228,23 @@ def test_tables_can_have_settings_of_their_own_for_schemas() -> None:
     assert parse_config(dynamic).of_table("any").schema_evolution == "none"
 
 
-TRANSACTIONS = {
-    "name": "lake",
-    "table.location": "/lake",
-    "topics": "shop.transaction,shop.public.t",
-    "commit.scope": "transaction",
-}
+@pytest.mark.parametrize("key", REMOVED_KEYS)
+def test_a_key_that_no_longer_exists_is_refused_with_what_to_do_instead(key: str, tmp_path: Path) -> None:
+    props = {**PROPS, key: "5"}
+    iceberg = {"name": "lake", "topics": "t", "iceberg.tables": "db.t", key: "5"}
+    for parse, given in ((parse_config, props), (parse_iceberg_config, iceberg)):
+        with pytest.raises(ConfigError) as error:
+            parse(given)
+        assert (error.value.key, REMOVED_KEYS[key] in error.value.message) == (key, True)
+    file = tmp_path / "lake.properties"
+    file.write_text("\n".join(f"{name}={value}" for name, value in {"connector.class": "SparkSink", **props}.items()))
+    (finding,) = check_files([file]).findings
+    assert (finding.path, finding.line, finding.severity.value) == (key, 5, "error")
+    assert REMOVED_KEYS[key] in finding.message
 
 
-def test_whole_transactions_need_one_task_versions_and_the_transaction_topic() -> None:
-    found = parse_config(TRANSACTIONS).transactions
-    assert found is not None
-    assert (found.topic, found.table, found.timeout_ms) == ("shop.transaction", "_sluice_transactions", 120_000)
-    for changes, message in [
-        ({"tasks.max": "2"}, "needs all topics in one task"),
-        ({"table.format": "parquet"}, "table.format=delta or iceberg"),
-        ({"spark.remote": "sc://host:1"}, "without spark.remote"),
-        ({"topics": "shop.public.t"}, r"Set provide\.transaction\.metadata=true on the source"),
-        ({"topics": "a.transaction,b.transaction"}, r"set transaction\.topic"),
-        ({"transaction.topic": "other"}, "Expected one of topics"),
-        ({"transaction.table": "a/b"}, "without slashes"),
-    ]:
-        with pytest.raises(ConfigError, match=message):
-            parse_config({**TRANSACTIONS, **changes})
+def test_all_keys_that_no_longer_exist_are_reported_beside_other_errors() -> None:
+    found = SparkSink().validate({**PROPS, **dict.fromkeys(REMOVED_KEYS, "x"), "write.mode": "x"})
+    errors = {value.name: value.errors for value in found if value.errors}
+    assert errors.keys() == {"write.mode", *REMOVED_KEYS}
+    assert all("no longer exist" in errors[key][0] for key in REMOVED_KEYS)
