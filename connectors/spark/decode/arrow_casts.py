@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import binascii
 import decimal
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -199,13 +198,3 @@ def decimal_text(unscaled: bytes, scale: int) -> str:
     number = int.from_bytes(unscaled, "big", signed=True)
     digits = tuple(map(int, str(abs(number))))
     return f"{decimal.Decimal((1 if number < 0 else 0, digits, -scale)):f}"
-
-
-def first_misfit(column: list[Any], convert: Any) -> int | None:
-    """The index of the first value that ``convert`` refuses by itself; None when it takes each alone."""
-    for index, value in enumerate(column):
-        try:
-            convert([value])
-        except (ValueError, TypeError, OverflowError, DataError, pa.ArrowException):
-            return index
-    return None

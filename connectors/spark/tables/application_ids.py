@@ -44,6 +44,11 @@ def parse_partition_id(text: str) -> PartitionId | None:
     return PartitionId(connector, TopicIdentity(cluster, topic_id), TopicPartition(topic, int(partition)))
 
 
+def spark_writer_id(connector: str, table: str) -> str:
+    """The identifier of commits that Spark makes for a connector. Its version is the newest one's sequence, not an offset."""
+    return f"{_PREFIX}:{connector}:{table}"
+
+
 class StoredOffsets:
     """The end offsets of one connector in a table's transaction identifiers."""
 

@@ -90,7 +90,6 @@ def open_table(
         return DeltaSqlTable(spark, path, table, config.connector, staging, layout, fail_unavailable=fail)
 
     def files(spark: SparkSession) -> DeltaFileTable:
-        search = KeySearch(spark, path, staging)
-        return DeltaFileTable(spark, path, settings, identify, lambda: with_spark(spark).committed_offsets(()).ends, search)
+        return DeltaFileTable(spark, path, settings, identify, KeySearch(spark, path, staging))
 
     return DeltaTable(table, lease.session, files if reaches_jvm(config.spark) else None, with_spark)

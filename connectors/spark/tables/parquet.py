@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connect import crash_points
-from connect.errors import SchemaError
+from connect.errors import ConnectError, SchemaError
 from connect.record import TopicPartition
 from connectors.spark.errors import explain
 from connectors.spark.plan.evolution import Columns, missing_columns, with_additions
 from connectors.spark.s3_settings import S3Settings
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit
 from connectors.spark.tables.parquet_compaction import CompactionResult, ParquetCompaction
-from connectors.spark.tables.parquet_files import open_table_files
+from connectors.spark.tables.parquet_files import PREFIX, SUFFIX, is_table_file, open_table_files
 from connectors.spark.tables.parquet_manifest import (
     FOLDER,
     ConnectorOffsets,
@@ -33,7 +33,6 @@ from connectors.spark.tables.parquet_manifest import (
     ManifestState,
     partitions_to_json,
 )
-from connectors.spark.tables.parquet_migration import MANIFEST_MARK, PREFIX, migrate
 
 _DRAFTS = f"{FOLDER}/drafts"
 _NOTHING = ManifestState()
@@ -144,8 +143,14 @@ class ParquetTable:
     def _load(self) -> ManifestEntry | None:
         try:
             entry = self._manifest.refresh()
-            if entry is None:
-                entry = migrate(self._files, self._manifest, self.path)
+            if entry is None and any(is_table_file(f.name) for f in self._files.files_in("")):
+                # Another task may have added the first entry and its file since the manifest was read.
+                entry = self._manifest.refresh()
+                if entry is None:
+                    raise ConnectError(
+                        f"the manifest of the table at {self.path}, which has the offsets of its files, is missing: restore "
+                        f"{self.path}/{FOLDER}, or remove the whole directory and start over"
+                    )
         except OSError as e:
             raise explain(e, f"cannot read {self.path}") from e
         if self._epoch is None:
@@ -166,7 +171,7 @@ class ParquetTable:
 
     def _commit_rows(self, rows: pa.Table, commit: TableCommit, ends: dict[TopicPartition, int]) -> ManifestEntry | None:
         columns = {f.name: f.type for f in rows.schema}
-        name = f"{self._stem}{commit.sequence:020d}-{uuid.uuid4().hex[:8]}.parquet"
+        name = f"{self._stem}{commit.sequence:020d}-{uuid.uuid4().hex[:8]}{SUFFIX}"
         swap: FileSwap | None = None
         description = {
             "connector": commit.connector,
@@ -231,7 +236,7 @@ class ParquetTable:
         draft = f"{self._drafts_folder()}/{self._epoch or 0:010d}-{uuid.uuid4().hex}.draft"
         try:
             with self._files.open_output(draft) as stream:
-                pq.write_table(rows.replace_schema_metadata({MANIFEST_MARK: b"1"}), stream, compression="zstd")
+                pq.write_table(rows.replace_schema_metadata(), stream, compression="zstd")
         except BaseException:
             with contextlib.suppress(OSError):
                 self._files.delete(draft)

@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 from connect import crash_points
 from connect.errors import DataError, SchemaError
 from connectors.spark.plan.evolution import Columns, cast_column
-from connectors.spark.tables.parquet_files import TableFile, TableFiles
+from connectors.spark.tables.parquet_files import SUFFIX, TableFile, TableFiles, is_table_file
 from connectors.spark.tables.parquet_manifest import FileSwap, Manifest
-from connectors.spark.tables.parquet_migration import MANIFEST_MARK, SUFFIX, is_table_file
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +117,7 @@ class ParquetCompaction:
                 metadata = pq.read_metadata(file)
                 found.update(metadata.schema.to_arrow_schema().names)
                 merged_rows.append(metadata.num_rows)
-        schema = pa.schema([(n, t) for n, t in columns.items() if n in found], metadata={MANIFEST_MARK: b"1"})
+        schema = pa.schema([(n, t) for n, t in columns.items() if n in found])
         if found - set(schema.names):
             raise SchemaError(f"the manifest lacks the columns {', '.join(sorted(found - set(schema.names)))}")
         with self._files.open_output(draft) as stream, pq.ParquetWriter(stream, schema, compression="zstd") as writer:

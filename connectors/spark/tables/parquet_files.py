@@ -21,6 +21,8 @@ from connectors.spark.errors import explain
 from connectors.spark.s3_settings import S3Settings, read_s3_settings
 from connectors.spark.tables.staging import open_location
 
+PREFIX = "sluice-"
+SUFFIX = ".parquet"
 _TEMPORARY = ".tmp"
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
@@ -31,6 +33,11 @@ class TableFile:
 
     name: str
     size_bytes: int
+
+
+def is_table_file(name: str) -> bool:
+    """Whether the sink has written the file of this name."""
+    return name.startswith(PREFIX) and name.endswith(SUFFIX)
 
 
 class TableFiles(Protocol):

@@ -215,14 +215,6 @@ class TableWriter:
         changes = [kept for c in changes if (kept := c.after_offsets(state.ends)).num_rows]
         return split_bad_records(self._rows, state.columns, state.partition_columns, self._keys, changes)
 
-    def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Commits new offsets (None removes a partition) without rows. Raises ConnectError."""
-        self._state = None
-        try:
-            self._table.move_offsets(offsets)
-        except Exception as e:
-            raise explain(e, self._described()) from e
-
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
         """Takes care of the table. The only method that another thread may call."""
         self._table.maintain(is_stopping)

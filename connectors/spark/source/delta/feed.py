@@ -77,7 +77,7 @@ class DeltaFeed(VersionedFeed):
             if time.monotonic() - self._listed_at > _LIST_INTERVAL_S:
                 self._list()
             definition, old = self._after(definition, commit), definition
-            yield from self._changes(position, commit, old, definition)
+            yield from self._changes(commit, old, definition)
             self._position = self._position.after_version()
             self._position = replace(self._position, table_id=definition.table_id)
             yield VersionEnd()
@@ -163,9 +163,7 @@ class DeltaFeed(VersionedFeed):
         self._position = self._position.after_version()
         yield VersionEnd()
 
-    def _changes(
-        self, position: FeedPosition, commit: LoggedCommit, old: TableDefinition, new: TableDefinition
-    ) -> Iterator[FeedItem]:
+    def _changes(self, commit: LoggedCommit, old: TableDefinition, new: TableDefinition) -> Iterator[FeedItem]:
         if not (commit.adds or commit.removes or commit.cdc):
             return
         schema = self._schema(new)

@@ -14,8 +14,8 @@ from pyarrow import fs
 
 from connect.errors import ConnectError
 from connectors.spark.source.errors import VersionGapError
+from connectors.spark.tables.parquet_files import is_table_file
 from connectors.spark.tables.parquet_manifest import ENTRIES, FOLDER, ManifestEntry, entry_name, entry_number, parse_entry
-from connectors.spark.tables.parquet_migration import is_table_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +114,7 @@ class SinkManifestReader:
 
     def _merged(self, rows: RowSlice, entry: ManifestEntry) -> RowSlice:
         assert entry.swap is not None
-        counts = entry.description.get("merged_rows")
-        if not isinstance(counts, list) or len(counts) != len(entry.swap.replaced):
-            raise VersionGapError(
-                f"the file {rows.file} of table {self._location} was merged by an earlier release of the sink, in version "
-                f"{entry.number}, which does not say where its rows are",
-                oldest=entry.number + 1,
-                newest=max(entry.number, self.list_entries().newest),
-            )
+        counts: list[int] = entry.description["merged_rows"]
         place = entry.swap.replaced.index(rows.file)
         return RowSlice(entry.swap.name, sum(counts[:place]) + rows.start, counts[place] if rows.rows is None else rows.rows)
 

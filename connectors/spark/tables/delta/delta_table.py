@@ -28,7 +28,8 @@ Result = TypeVar("Result")
 
 class DeltaTable:
     """Writes the table's files where that is possible, and has Spark write the rows otherwise. A table is of one kind or the
-    other, because their offsets differ: a table with offsets in its state is not written by Spark.
+    other, because their offsets differ: Spark does not write a table with offsets in its state, and goes on with one that
+    has them in its history.
 
     When Spark's JVM ends, the running call fails, and the next :meth:`load` continues with a new session.
     """

@@ -22,7 +22,7 @@ from connect.record import TopicPartition
 from connectors.spark.config import WantedLayout
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.s3_settings import S3Settings
-from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of
+from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of, spark_writer_id
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.conflicts import CommitConflict
 from connectors.spark.tables.delta.added_columns import ColumnAdder, read_table_layout
@@ -39,7 +39,6 @@ from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_RO
 from connectors.spark.tables.delta.file_target import make_file_target
 from connectors.spark.tables.delta.key_search import KeySearch
 from connectors.spark.tables.delta.known_version import KnownVersion, read_files
-from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.log import Action, DeltaLog
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
 from connectors.spark.tables.delta.offset_moves import move_stored_offsets
@@ -48,7 +47,7 @@ from connectors.spark.tables.delta.statements import (
     mark_all_deleted,
     widen_columns,
 )
-from connectors.spark.tables.delta.suitability import find_layout_obstacle, find_obstacle
+from connectors.spark.tables.delta.suitability import UnsuitableTable, find_layout_obstacle, find_obstacle
 from connectors.spark.tables.delta.transaction import DeltaTransaction, DeltaTransactions, transaction_action
 from connectors.spark.tables.delta.upsert import DeltaUpserts
 from connectors.spark.tables.executor_files import FileTarget
@@ -68,9 +67,6 @@ log = logging.getLogger(__name__)
 
 ORDER_STATE = "sluice.source-order"
 """The transaction identifier whose version names the table's :class:`OrderState`."""
-
-History = Callable[[], Mapping[TopicPartition, int]]
-"""Reads the offsets that an earlier release left in the table's history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +99,12 @@ class DeltaFileTable:
         path: str,
         settings: DeltaTableSettings,
         identify: Identify,
-        history: History,
         search: KeySearch,
     ) -> None:
         self.path = path
         self.lock = threading.RLock()
         self._settings = settings
         self._identify = identify
-        self._history = history
         self._session = session
         self._transactions = DeltaTransactions(session, path)
         files, folder = open_location(path, settings.s3)
@@ -160,6 +154,8 @@ class DeltaFileTable:
                 check_not_append_only(metadata, self._place, self.path)
             if obstacle is not None:
                 refuse_obstacle(obstacle, self._place, self.path, was_written=bool(stored))
+            if not stored and spark_writer_id(self._settings.connector, self._settings.table) in versions:
+                raise UnsuitableTable("it has written rows before, whose offsets are in the table's history")
             check_retention(metadata, self._place, self.path)
             if stored.all_ends():
                 check_not_replaced(self._log, transaction.version, self._settings.connector, self._place)
@@ -167,8 +163,6 @@ class DeltaFileTable:
                 refuse_dropped(self._place, exists=True)
             self._known = self._known.successor(transaction.version, str(metadata["id"]), layout, self._log)
             self._known.order_state = versions.get(ORDER_STATE, 0)
-            if not stored and f"sluice:{self._settings.connector}:{self._settings.table}" in versions:
-                return self._migrate(layout)
             ends = stored.ends(self._identify, self._settings.table)
             return TableState(layout.columns, ends, layout.partition_columns)
 
@@ -370,19 +364,3 @@ class DeltaFileTable:
         if self._known.indexed is not None:
             self._figures |= self._known.indexed.figures()
         return version
-
-    # -- offsets -------------------------------------------------------------------------------------------------------
-
-    def _migrate(self, layout: TableLayout) -> TableState:
-        """Stores the offsets that an earlier release left in the history in the table's state, once."""
-        ends = dict(self._history())
-        if not ends:
-            return TableState(layout.columns, {}, layout.partition_columns)
-        identities = ids_of(ends, self._settings.connector, self._identify)
-        transaction = self._transactions.begin()
-        document = TableCommit(self._settings.connector, 0, {}, dict(ends)).to_json()
-        with self._commit_lock.held():
-            actions = [transaction_action(identities[tp], end) for tp, end in ends.items()]
-            transaction.commit(actions, document, application_ids=identities.values())
-        log.info("Moved the offsets of %s from its history into its state", self._place)
-        return self.load(ends)

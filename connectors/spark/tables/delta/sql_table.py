@@ -34,7 +34,8 @@ from connectors.spark.plan.sql import (
     missing_rows_query,
     table_at,
 )
-from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, next_sequence, parse_commit
+from connectors.spark.tables.application_ids import spark_writer_id
+from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, collect_committed_offsets, next_sequence
 from connectors.spark.tables.delta.creation import create_table
 from connectors.spark.tables.delta.statements import add_columns, key_bounds, mark_all_deleted, widen_columns
 from connectors.spark.tables.staging import Staging
@@ -82,7 +83,7 @@ class DeltaSqlTable:
         self._fail_unavailable = fail_unavailable
         self._name = table_at(path)
         self._place = f"table {table} at {path}"
-        self._app_id = f"sluice:{connector}:{table}"
+        self._app_id = spark_writer_id(connector, table)
         # On Spark Connect, sessions of one user share their temporary views.
         self._source_view = f"sluice_source_{uuid.uuid4().hex}"
         self._committed = CommittedOffsets()
@@ -90,7 +91,7 @@ class DeltaSqlTable:
 
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
         columns = self._columns()
-        committed = CommittedOffsets() if columns is None else self.committed_offsets(partitions)
+        committed = CommittedOffsets() if columns is None else self._committed_offsets(partitions)
         self._committed = committed
         partitions_of = () if columns is None else self._partition_columns()
         return TableState(columns, dict(committed.ends), partitions_of)
@@ -119,16 +120,13 @@ class DeltaSqlTable:
         return self._append(rows, commit, overwrite=False)
 
     def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
-        if upsert.keeps_versions:
-            raise ConnectError(
-                f"{self._place}: write.mode=scd2 needs a table whose files the worker can write; it cannot with Spark Connect "
-                "(spark.remote), without deletion vectors, or with features that only Delta's own writer supports"
-            )
-        if upsert.by_source:
-            raise ConnectError(
-                f"{self._place}: sequence.by=source needs a table whose files the worker can write; it cannot with Spark Connect "
-                "(spark.remote), without deletion vectors, or with features that only Delta's own writer supports"
-            )
+        for setting, is_used in (("write.mode=scd2", upsert.keeps_versions), ("sequence.by=source", upsert.by_source)):
+            if is_used:
+                raise ConnectError(
+                    f"{self._place}: {setting} needs a table whose files the worker can write; it cannot with Spark Connect "
+                    "(spark.remote), without deletion vectors, with features that only Delta's own writer supports, or once "
+                    "Spark has written rows of this connector"
+                )
         deletes = not upsert.soft_deletes and bool(pc.any(upsert.changes.deleted).as_py())
         if upsert.truncates and not upsert.soft_deletes:
             rows, missing = _without_unavailable(upsert)
@@ -142,12 +140,12 @@ class DeltaSqlTable:
         return self._merge(upsert, commit, deletes=deletes)
 
     def stored_ends(self) -> Mapping[TopicPartition, int]:
-        return self.committed_offsets(()).ends
+        return self._committed_offsets(()).ends
 
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         if self._columns() is None:
             return
-        committed = self.committed_offsets(list(offsets))
+        committed = self._committed_offsets(list(offsets))
         document = TableCommit(self._connector, next_sequence(committed), {}, {**committed.ends, **offsets})
         self._clear_last_version()
         with self._commit_settings(document):
@@ -177,7 +175,7 @@ class DeltaSqlTable:
         (row,) = self._session.sql(f"DESCRIBE DETAIL {self._name}").select("partitionColumns").collect()
         return tuple(row[0])
 
-    def committed_offsets(self, partitions: Collection[TopicPartition]) -> CommittedOffsets:
+    def _committed_offsets(self, partitions: Collection[TopicPartition]) -> CommittedOffsets:
         """Reads the committed offsets of these partitions from the table's history, newest commits first, as far as needed.
 
         History covers ``delta.logRetentionDuration`` (30 days). Every commit of a task names all its partitions, so offsets are
@@ -186,12 +184,8 @@ class DeltaSqlTable:
         committed_offsets = CommittedOffsets()
         for depth in _DEPTHS:
             limit = "" if depth is None else f" LIMIT {depth}"
-            rows = self._session.sql(f"DESCRIBE HISTORY {self._name}{limit}").select("version", "userMetadata").collect()
-            committed_offsets = CommittedOffsets()
-            for row in rows:
-                commit = parse_commit(row["userMetadata"])
-                if commit is not None and commit.connector == self._connector:
-                    committed_offsets.add_older_commit(commit)
+            rows = self._session.sql(f"DESCRIBE HISTORY {self._name}{limit}").select("userMetadata").collect()
+            committed_offsets = collect_committed_offsets((row["userMetadata"] for row in rows), self._connector)
             if committed_offsets.covers(partitions) or depth is None or len(rows) < depth:
                 break
             if not partitions and depth != _DEPTHS[0]:

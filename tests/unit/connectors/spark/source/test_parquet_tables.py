@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -177,21 +176,6 @@ def test_commits_that_the_manifest_no_longer_has_are_a_gap(table: SinkTable) -> 
     assert len(read(table, offsets, source_on_gap="snapshot")) == 8
     offsets.store(table_partition(str(table.folder)), {"version": 9})
     assert "has no version 8: it may have been replaced, or the offset is wrong" in refusal(table, offsets)
-
-
-def test_files_that_an_earlier_release_merged_are_a_gap(table: SinkTable) -> None:
-    offsets = MemoryOffsets()
-    table.append()
-    read(table, offsets)
-    for _ in range(5):
-        table.append()
-    table.open().compact()
-    newest = max((table.folder / "_sluice" / "entries").iterdir())
-    document = json.loads(newest.read_text())
-    del document["merged_rows"]
-    newest.write_text(json.dumps(document))
-    assert "was merged by an earlier release of the sink, in version 7" in refusal(table, offsets)
-    assert len(read(table, offsets, source_on_gap="snapshot")) == 12
 
 
 def test_damaged_entries_and_missing_files_are_named(table: SinkTable) -> None:

@@ -1,16 +1,13 @@
-"""Parquet tables: compare-and-set of offsets, drafts, columns, the manifest's size, and tables of earlier releases."""
+"""Parquet tables: compare-and-set of offsets, drafts, columns, the manifest's size, and tables without it."""
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
@@ -257,49 +254,22 @@ def test_file_system_without_hard_links_is_rejected(tmp_path: Path, monkeypatch:
     assert list((tmp_path / "t" / "_sluice" / "entries").iterdir()) == []
 
 
-def write_former_table(path: Path, files: int = 3) -> None:
-    """Files as release 0.1.0 wrote them: the commit and all known columns are in the footers."""
-    path.mkdir()
-    columns = base64.b64encode(pa.schema([("o", pa.int64()), ("p", pa.int64()), ("old", pa.string())]).serialize())
-    for connector, partition in (("c", 0), ("d", 7)):
-        for i in range(files):
-            ends = {"t": {str(partition): i + 1}}
-            document = {"sluice": 1, "connector": connector, "sequence": 1000 + i, "ranges": {}, "ends": ends}
-            rows = pa.table({"p": [partition], "o": [i]})
-            described = rows.replace_schema_metadata({b"sluice": json.dumps(document), b"sluice.columns": columns})
-            pq.write_table(described, path / f"sluice-{connector}-{1000 + i:020d}-0123abc{i}.parquet")
-
-
-def test_table_of_an_earlier_release_is_migrated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "t"
-    write_former_table(path)
-    (path / ".sluice-c-00000000000000001003-aaaa.parquet").write_bytes(b"half")
-    (path / "foreign.parquet").write_bytes(b"not ours")
-    table = ParquetTable(str(path), "c")
-    assert table.columns() == {"o": pa.int64(), "p": pa.int64(), "old": pa.string()}
-    assert table.committed_offsets([]).ends == {PARTITION: 3}
-    assert table.committed_offsets([]).sequence == 1002
-    assert not list(path.glob(".sluice*"))
-    assert (path / "foreign.parquet").exists()
-    (path / "foreign.parquet").unlink()
-    monkeypatch.setattr(parquet_files.LocalTableFiles, "open_input", None)
-    assert ParquetTable(str(path), "d").committed_offsets([]).ends == {TopicPartition("t", 7): 3}
-    assert append_range(table, 3, 4) == 2
-    assert visible(path) == [(0, 0), (0, 1), (0, 2), (0, 3), (7, 0), (7, 1), (7, 2)]
-
-
-def test_file_without_a_column_list_is_migrated_by_its_own_columns(tmp_path: Path) -> None:
-    (tmp_path / "t").mkdir()
-    pq.write_table(pa.table({"a": [1]}), tmp_path / "t" / "sluice-c-00000000000000000001-0.parquet")
-    assert ParquetTable(str(tmp_path / "t"), "c").columns() == {"a": pa.int64()}
-
-
-def test_table_whose_manifest_was_deleted_is_not_taken_for_an_old_one(tmp_path: Path) -> None:
+def test_table_whose_manifest_was_deleted_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t"
     append_range(ParquetTable(str(path), "c"), 0, 1)
     shutil.rmtree(path / "_sluice")
-    with pytest.raises(ConnectError, match=r"manifest of the table .* is missing: restore"):
+    with pytest.raises(ConnectError, match=r"manifest of the table .* is missing: restore .*/_sluice"):
         ParquetTable(str(path), "c").columns()
+
+
+def test_files_of_others_need_no_manifest(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    path.mkdir()
+    (path / "foreign.parquet").write_bytes(b"not ours")
+    table = ParquetTable(str(path), "c")
+    assert table.columns() is None
+    assert append_range(table, 0, 1) == 1
+    assert (path / "foreign.parquet").exists()
 
 
 def test_first_commit_of_another_task_after_the_manifest_was_read_is_not_taken_for_a_lost_manifest(
@@ -319,11 +289,3 @@ def test_first_commit_of_another_task_after_the_manifest_was_read_is_not_taken_f
     assert append_range(one, 0, 1) is None
     assert one.committed_offsets([]).ends == {PARTITION: 1}
     assert visible(path) == [(0, 0)]
-
-
-def test_half_a_file_of_an_earlier_release_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    write_former_table(path, 1)
-    (path / "sluice-c-00000000000000009999-0.parquet").write_bytes(b"PAR1 half")
-    with pytest.raises(ConnectError, match=r"sluice-c-00000000000000009999-0.parquet cannot be read"):
-        ParquetTable(str(path), "c").columns()
