@@ -239,8 +239,6 @@ class SparkSinkConfig:
     engine: str = WORKER
     executors_min_records: int = 1_000_000
     executors_max_records: int = 5_000_000
-    executors_sql_transforms: str = AUTO
-    """Whether Spark SQL may compute transformations in Spark's executors."""
     tables: Mapping[str, TableConfig] = field(default_factory=dict)
     """By name: the settings of tables that have some of their own."""
     table_schemas: Mapping[str, OfTable] = field(default_factory=dict)
@@ -367,7 +365,6 @@ def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = N
         engine=values[ENGINE],
         executors_min_records=values["executors.min.records"],
         executors_max_records=values["executors.max.records"],
-        executors_sql_transforms=values["executors.sql.transforms"],
         variants=_parse_variants(values, dict(properties)),
         transactions=parse_transactions(
             props, values, is_versioned=values["table.format"] != PARQUET and not values["spark.remote"]

@@ -34,7 +34,6 @@ DELTA = "delta"
 ICEBERG = "iceberg"
 PARQUET = "parquet"
 AUTO = "auto"
-ALWAYS, NEVER = "always", "never"
 WORKER = "worker"
 EXECUTORS = "executors"
 ENGINE = "spark.engine"
@@ -265,9 +264,5 @@ def config_def() -> ConfigDef:
              doc="Number of records that a task must lag behind so that spark.engine=auto uses Spark's executors.")  # fmt: skip
     d.define("executors.max.records", t.LONG, 5_000_000, validator=at_least(1), importance=low, group="Engine",
              doc="Maximum number of records of one job in Spark's executors, and so of a commit.")  # fmt: skip
-    d.define("executors.sql.transforms", t.STRING, AUTO, validator=one_of(AUTO, ALWAYS, NEVER), importance=low, group="Engine",
-             doc="Whether Spark SQL computes transformations in Spark's executors, for JsonConverter with schemas, as far as SQL "
-             "gives their results: auto if there are at least two. Constants of theirs are visible in Spark's plans. With never, "
-             "they run row by row.")  # fmt: skip
     define_transaction_keys(d)
     return d
