@@ -37,6 +37,10 @@ AUTO = "auto"
 WORKER = "worker"
 EXECUTORS = "executors"
 ENGINE = "spark.engine"
+REMOVED_KEYS = {
+    "executors.sql.transforms": "Transformations always run in Python. Remove the key.",
+}
+"""Keys of earlier releases, and what to do instead."""
 CONF_PREFIX = "spark.conf."
 CATALOG = "table.catalog"
 BRANCH, MAIN_BRANCH = "table.branch", "main"
@@ -154,7 +158,7 @@ def config_def() -> ConfigDef:
     """Defines the sink's keys. ``spark.conf.<key>``, ``table.properties.<key>``, ``freshness.<table>.ms``, and
     ``schema.evolution.<table>`` and ``column.renames.<table>`` are read in addition."""
     t, high, medium, low = ConfigType, Importance.HIGH, Importance.MEDIUM, Importance.LOW
-    d = ConfigDef()
+    d = ConfigDef(removed=REMOVED_KEYS)
     d.define("topics", t.LIST, "", importance=high, group="Topics", doc="Topics to write into tables, comma-separated.")
     d.define(
         "topics.regex",

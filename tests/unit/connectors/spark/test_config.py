@@ -29,6 +29,7 @@ def test_names_come_from_topic_or_source_and_stay_below_the_location() -> None:
     ("changes", "key", "says"),
     [
         ({"table.format": "hudi"}, "table.format", "delta, iceberg, parquet"),
+        ({"executors.sql.transforms": "auto"}, "executors.sql.transforms", "no longer exists. Transformations always run in"),
         ({"write.mode": "scd3"}, "write.mode", "append, upsert, scd2, both"),
         ({"write.mode": "scd2", "delete.mode": "soft"}, "delete.mode", "use hard"),
         ({"table.format": "parquet", "write.mode": "both"}, "write.mode", "only append"),
