@@ -43,7 +43,6 @@ ALL = (
     "lake_backlog",
     "lake_tables",
     "lake_cluster",
-    "lake_transforms",
     "lake_feed",
     "lake_nokafka",
     "spool_columns",

@@ -195,11 +195,10 @@ class RawBatch:
     """Undecoded records of one topic partition, as columns; for sinks that decode whole batches themselves.
 
     All lists have the same length; ``headers`` is None when no record of the batch has any, else a list with, per record,
-    None or a list of ``(name, bytes or None)``. Offsets grow but may have gaps (transactions, compaction). ``timestamp_types`` is
-    None unless the reader was asked for them.
+    None or a list of ``(name, bytes or None)``. Offsets grow but may have gaps (transactions, compaction).
     """
 
-    __slots__ = ("headers", "keys", "offsets", "partition", "timestamp_types", "timestamps", "topic", "values")
+    __slots__ = ("headers", "keys", "offsets", "partition", "timestamps", "topic", "values")
 
     def __init__(
         self,
@@ -210,7 +209,6 @@ class RawBatch:
         values: list[bytes | None],
         timestamps: list[int],
         headers: list[list[tuple[str, bytes | None]] | None] | None = None,
-        timestamp_types: list[str] | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -219,7 +217,6 @@ class RawBatch:
         self.values = values
         self.timestamps = timestamps
         self.headers = headers
-        self.timestamp_types = timestamp_types
 
     def __len__(self) -> int:
         return len(self.offsets)

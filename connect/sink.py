@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from connect.converters.api import Converter
 from connect.errors import IllegalStateError
@@ -78,8 +78,6 @@ class RangeBatch:
     failures: Sequence[FailedRead]
     end: int
     """The offset up to which the range has been read: after the last record, or the end of the range."""
-    ends_range: bool = False
-    """Whether a failure that is not tolerated ends the range here."""
 
 
 class RangeReader(Protocol):
@@ -100,31 +98,6 @@ class RangeReader(Protocol):
 
     def converters(self) -> tuple[Converter, Converter]:
         """Creates the converters of keys and values in this process."""
-
-
-class RangeDecoder(Protocol):
-    """Converts and transforms records of one range that were read undecoded. Not thread-safe."""
-
-    def decode(self, raw: RawBatch) -> RangeBatch:
-        """The records and failures of a batch, as the task would get them. ``raw`` must have timestamp types."""
-
-    def close(self) -> None:
-        """Closes converters and transformations."""
-
-
-@runtime_checkable
-class TransformingReader(RangeReader, Protocol):
-    """A reader whose records can also be read undecoded, so that the task transforms some of them in its own way."""
-
-    def undecoded(self) -> RangeReader:
-        """Returns a reader of the same records without converters and transformations. Its batches have timestamp types."""
-
-    def decoder(self) -> RangeDecoder:
-        """Creates the converters and transformations in this process, for some of the undecoded records."""
-
-    def chain_config(self) -> Mapping[str, str]:
-        """Returns the configuration of the transformations, for :func:`connect.transforms.chain.build_steps`. Others of the
-        connector's keys may be in it, with their secrets."""
 
 
 class ErrantRecordReporter(Protocol):

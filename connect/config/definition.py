@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, Final
 
 from connect.config.parsing import Password, parse_value, to_text
@@ -120,9 +121,12 @@ _IMPORTANCE_ORDER = (Importance.HIGH, Importance.MEDIUM, Importance.LOW)
 class ConfigDef:
     """The keys of a component, in order of definition."""
 
-    def __init__(self, keys: Iterable[ConfigKey] = ()) -> None:
+    def __init__(self, keys: Iterable[ConfigKey] = (), *, removed: Mapping[str, str] = MappingProxyType({})) -> None:
+        """``removed`` has keys of earlier releases, and for each a sentence that says what to do instead. A configuration that
+        sets one is invalid."""
         self.keys: dict[str, ConfigKey] = {}
         self.groups: list[str] = []
+        self.removed = removed
         for key in keys:
             self.add(key)
 
@@ -182,11 +186,15 @@ class ConfigDef:
         return _sort_keys(self.keys.values())
 
     def parse(self, props: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the typed value of every key. Raises ConfigError for the first missing or invalid one; ignores unknown keys."""
+        """Returns the typed value of every key. Raises ConfigError for a removed key, and for the first missing or invalid one;
+        ignores unknown keys."""
         if undefined := self._undefined_dependents():
             # Kafka's message, letter for letter.
             listed = ",".join(undefined)
             raise ConfigError(f"Some configurations in are referred in the dependents, but not defined: {listed}")
+        for name, instead in self.removed.items():
+            if name in props:
+                raise ConfigError(_removed_text(name, instead), key=name)
         return {name: self._parse(key, props) for name, key in self.keys.items()}
 
     def _parse(self, key: ConfigKey, props: Mapping[str, Any]) -> Any:
@@ -205,7 +213,8 @@ class ConfigDef:
         return value
 
     def validate(self, props: Mapping[str, Any]) -> list[ConfigValue]:
-        """Returns one ConfigValue per key with all its errors; never raises for an invalid value.
+        """Returns one ConfigValue per key with all its errors, and one per removed key that is given; never raises for an invalid
+        value.
 
         As in Kafka, a key is missing only if it is not given at all, and undefined keys among the ``dependents`` of others are
         reported under their names. A key is checked after each key that it depends on, so that an error of a key that depends
@@ -222,6 +231,9 @@ class ConfigDef:
         for name in self._undefined_dependents():
             error = f"{name} is referred in the dependents, but not defined."
             values[name] = ConfigValue(name, errors=[error], visible=False)
+        for name, instead in self.removed.items():
+            if name in props:
+                values[name] = ConfigValue(name, errors=[_removed_text(name, instead)], visible=False)
         return list(values.values())
 
     def _check(self, key: ConfigKey, props: Mapping[str, Any], entry: ConfigValue) -> None:
@@ -282,6 +294,10 @@ def _recommend(key: ConfigKey, parsed: Mapping[str, Any], entry: ConfigValue) ->
         entry.visible = key.recommender.visible(key.name, parsed)
     except ConfigError as e:
         entry.errors.append(e.message)
+
+
+def _removed_text(name: str, instead: str) -> str:
+    return f"{name} no longer exists. {instead}"
 
 
 def _lookup(key: ConfigKey, props: Mapping[str, Any]) -> tuple[bool, Any]:

@@ -30,7 +30,7 @@ from connect.transforms.structs import (
 from connect.transforms.value_casts import OUTPUT_TYPES, caster_for, schemaless_caster, type_names
 
 PURPOSE = "cast types"
-WHOLE = None
+_WHOLE = None
 """Stands for a cast of the whole key or value; no field has this name."""
 
 
@@ -38,14 +38,14 @@ class _Spec:
     """Validates ``spec``."""
 
     def __call__(self, name: str, value: Any) -> None:
-        parse_spec(value)
+        _parse_spec(value)
 
     def __str__(self) -> str:
         return "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
 
 
-def parse_spec(mappings: list[str] | None) -> dict[str | None, Type]:
-    """The type of each field, or the type of the whole key or value under the name WHOLE. Raises ConfigError."""
+def _parse_spec(mappings: list[str] | None) -> dict[str | None, Type]:
+    """The type of each field, or the type of the whole key or value under the name _WHOLE. Raises ConfigError."""
     if not mappings:
         raise ConfigError("Must specify at least one field to cast.")
     casts: dict[str | None, Type] = {}
@@ -56,8 +56,8 @@ def parse_spec(mappings: list[str] | None) -> dict[str | None, Type]:
             raise ConfigError.invalid("renames", java_list_text(mappings), f"Invalid rename mapping: {mapping}")
         if not parts:
             raise ConfigError.invalid("spec", java_list_text(mappings), "expected field:type")
-        casts[WHOLE if len(parts) == 1 else parts[0].strip()] = _parse_type(parts[-1].strip())
-    if WHOLE in casts and len(mappings) > 1:
+        casts[_WHOLE if len(parts) == 1 else parts[0].strip()] = _parse_type(parts[-1].strip())
+    if _WHOLE in casts and len(mappings) > 1:
         raise ConfigError(
             "Cast transformations that specify a type to cast the entire value to may only specify a single cast in their spec"
         )
@@ -97,12 +97,12 @@ class Cast(KeyOrValueTransformation):
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         values = _CONFIG_DEF.parse(configs)
-        self._casts = parse_spec(values["spec"])
+        self._casts = _parse_spec(values["spec"])
         self._replace_null = read_replace_null(values)
         self._strict = is_strict(configs)
 
     def plan(self, schema: Schema | None) -> Plan:
-        whole = self._casts.get(WHOLE)
+        whole = self._casts.get(_WHOLE)
         if whole is not None:
             return self._whole_plan(schema, whole)
         return (
@@ -119,9 +119,9 @@ class Cast(KeyOrValueTransformation):
 
     def _whole_plan(self, schema: Schema | None, target: Type) -> Plan:
         if schema is None:
-            cast = schemaless_caster(target, self._strict_for(WHOLE))
+            cast = schemaless_caster(target, self._strict_for(_WHOLE))
             return Plan(None, lambda datum, _: cast(datum))
-        cast = caster_for(schema, target, self._strict_for(WHOLE))
+        cast = caster_for(schema, target, self._strict_for(_WHOLE))
         changed = Schema(target, optional=schema.optional, default=cast(schema.default), **schema_metadata(schema))
         if changed.default is not None:
             # The schema name stays, so the default of a date may no longer fit; Apache's schema builder rejects that.

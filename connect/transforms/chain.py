@@ -57,14 +57,9 @@ class _StageSpec:
         return f"{_LIST_KEYS[self.kind]}.{self.alias}."
 
     def settings(self, config: Mapping[str, str | None]) -> dict[str, Any]:
-        return stage_settings(self.prefix, config)
-
-
-def stage_settings(prefix: str, config: Mapping[str, str | None]) -> dict[str, Any]:
-    """The settings of the transformation or predicate whose keys have this prefix (``transforms.<alias>.``)."""
-    own = {key.removeprefix(prefix): value for key, value in config.items() if key.startswith(prefix)}
-    own = {key: value for key, value in own.items() if key not in ("type", "predicate", "negate", "plugin.version")}
-    return {**own, **strict_settings(config)}
+        own = {key.removeprefix(self.prefix): value for key, value in config.items() if key.startswith(self.prefix)}
+        own = {key: value for key, value in own.items() if key not in ("type", "predicate", "negate", "plugin.version")}
+        return {**own, **strict_settings(config)}
 
 
 def build_steps(config: Mapping[str, str | None], plugins: Plugins) -> list[Step]:

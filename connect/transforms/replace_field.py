@@ -37,13 +37,13 @@ class _Renames:
     """Validates pairs of old and new names."""
 
     def __call__(self, name: str, value: Any) -> None:
-        parse_renames(value)
+        _parse_renames(value)
 
     def __str__(self) -> str:
         return "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
 
 
-def parse_renames(mappings: list[str] | None) -> dict[str, str]:
+def _parse_renames(mappings: list[str] | None) -> dict[str, str]:
     """The new name of each renamed field. Raises ConfigError."""
     if mappings is None:
         raise ConfigError.invalid("renames", None, "it must not be null, but may be empty")
@@ -81,7 +81,7 @@ class ReplaceField(KeyOrValueTransformation):
         values = _CONFIG_DEF.parse(configs)
         self._exclude = frozenset(values["exclude"])
         self._include = frozenset(values["include"])
-        self._renames = parse_renames(values["renames"])
+        self._renames = _parse_renames(values["renames"])
         self._originals = {self._renames[old]: old for old in hash_map_order(list(self._renames))}
         self._replace_null = read_replace_null(values)
         self._strict = is_strict(configs)

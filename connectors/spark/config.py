@@ -48,7 +48,6 @@ from connectors.spark.config_keys import (
     VERSION_COLUMNS,
     WORKER,
     config_def,
-    find_removed_keys,
 )
 from connectors.spark.partition_terms import PARTITION_COLUMNS, parse_term
 from connectors.spark.routes import Routes
@@ -237,8 +236,6 @@ class SparkSinkConfig:
     engine: str = WORKER
     executors_min_records: int = 1_000_000
     executors_max_records: int = 5_000_000
-    executors_sql_transforms: str = AUTO
-    """Whether Spark SQL may compute transformations in Spark's executors."""
     tables: Mapping[str, TableConfig] = field(default_factory=dict)
     """By name: the settings of tables that have some of their own."""
     table_schemas: Mapping[str, OfTable] = field(default_factory=dict)
@@ -314,8 +311,6 @@ class SparkSinkConfig:
 def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = None) -> SparkSinkConfig:
     """Parses the configuration. Raises ConfigError that names the key. ``tables`` are all tables, or empty if they are not known;
     by default, topics and name format tell."""
-    for error in find_removed_keys(props):
-        raise error
     values = config_def().parse(props)
     location, catalog = _parse_place(values)
     conf = {k.removeprefix(CONF_PREFIX): v for k, v in props.items() if k.startswith(CONF_PREFIX)}
@@ -358,7 +353,6 @@ def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = N
         engine=values[ENGINE],
         executors_min_records=values["executors.min.records"],
         executors_max_records=values["executors.max.records"],
-        executors_sql_transforms=values["executors.sql.transforms"],
         variants=_parse_variants(values, dict(properties)),
     )
     found: list[str] = []

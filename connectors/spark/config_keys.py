@@ -34,10 +34,21 @@ DELTA = "delta"
 ICEBERG = "iceberg"
 PARQUET = "parquet"
 AUTO = "auto"
-ALWAYS, NEVER = "always", "never"
 WORKER = "worker"
 EXECUTORS = "executors"
 ENGINE = "spark.engine"
+_TRANSACTIONS = "It had an effect only with commit.scope=transaction, which no longer exists. Remove it."
+REMOVED_KEYS: Mapping[str, str] = {
+    "executors.sql.transforms": "Transformations always run in Python. Remove the key.",
+    "commit.scope": "Each table is committed by itself, in time for its freshness.ms. Remove the key. If it was transaction, "
+    "take the source's transaction topic out of topics, too, and delete the table _sluice_transactions. To read several tables "
+    "at one point of the source's log, compare the positions of their rows (__seq in metadata.columns).",
+    "transaction.topic": _TRANSACTIONS,
+    "transaction.table": _TRANSACTIONS,
+    "transaction.timeout.ms": _TRANSACTIONS,
+    "transaction.retention.ms": _TRANSACTIONS,
+}
+"""Keys of earlier releases, and what to do instead."""
 CONF_PREFIX = "spark.conf."
 CATALOG = "table.catalog"
 BRANCH, MAIN_BRANCH = "table.branch", "main"
@@ -70,24 +81,6 @@ NAME_VARIABLES = ("topic", "database", "schema", "table")
 SOURCE_VARIABLES = ("database", "schema", "table")
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
 """A variable in ``table.name.format``."""
-
-_TRANSACTIONS = "it had an effect only with commit.scope=transaction, which no longer exists. Remove it"
-REMOVED_KEYS: Mapping[str, str] = {
-    "commit.scope": "each table is committed by itself, in time for its freshness.ms. Remove the key. If it was transaction, "
-    "take the source's transaction topic out of topics, too, and delete the table _sluice_transactions. To read several tables "
-    "at one point of the source's log, compare the positions of their rows (__seq in metadata.columns)",
-    "transaction.topic": _TRANSACTIONS,
-    "transaction.table": _TRANSACTIONS,
-    "transaction.timeout.ms": _TRANSACTIONS,
-    "transaction.retention.ms": _TRANSACTIONS,
-}
-"""Keys that no longer exist, with what to do instead."""
-
-
-def find_removed_keys(props: Mapping[str, Any]) -> list[ConfigError]:
-    """Returns an error for each key that no longer exists."""
-    found = [(key, remedy) for key, remedy in REMOVED_KEYS.items() if key in props]
-    return [ConfigError.invalid(key, props[key], f"the key no longer exists: {remedy}") for key, remedy in found]
 
 
 class _Location:
@@ -171,7 +164,7 @@ def config_def() -> ConfigDef:
     """Defines the sink's keys. ``spark.conf.<key>``, ``table.properties.<key>``, ``freshness.<table>.ms``, and
     ``schema.evolution.<table>`` and ``column.renames.<table>`` are read in addition."""
     t, high, medium, low = ConfigType, Importance.HIGH, Importance.MEDIUM, Importance.LOW
-    d = ConfigDef()
+    d = ConfigDef(removed=REMOVED_KEYS)
     d.define("topics", t.LIST, "", importance=high, group="Topics", doc="Topics to write into tables, comma-separated.")
     d.define(
         "topics.regex",
@@ -281,8 +274,4 @@ def config_def() -> ConfigDef:
              doc="Number of records that a task must lag behind so that spark.engine=auto uses Spark's executors.")  # fmt: skip
     d.define("executors.max.records", t.LONG, 5_000_000, validator=at_least(1), importance=low, group="Engine",
              doc="Maximum number of records of one job in Spark's executors, and so of a commit.")  # fmt: skip
-    d.define("executors.sql.transforms", t.STRING, AUTO, validator=one_of(AUTO, ALWAYS, NEVER), importance=low, group="Engine",
-             doc="Whether Spark SQL computes transformations in Spark's executors, for JsonConverter with schemas, as far as SQL "
-             "gives their results: auto if there are at least two. Constants of theirs are visible in Spark's plans. With never, "
-             "they run row by row.")  # fmt: skip
     return d

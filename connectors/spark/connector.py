@@ -19,7 +19,6 @@ from connectors.spark.config_keys import (
     PARQUET,
     PROPERTIES_PREFIX,
     config_def,
-    find_removed_keys,
 )
 from connectors.spark.schema_settings import EVOLUTION_PREFIX, RENAMES_PREFIX
 
@@ -70,7 +69,6 @@ class SparkSink(SinkConnector):
 
     def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
         values = super().check_config(config)
-        values += [ConfigValue(error.key or "", errors=[error.message]) for error in find_removed_keys(config)]
         if not any(v.errors for v in values):
             try:
                 self.parse(config)

@@ -23,19 +23,19 @@ def run(case: dict[str, Any]) -> tuple[Any, Any]:
     stage = "configure"
     try:
         given = record_from_json(case["input"])
-        before = comparable_record(record_to_json(given))
+        before = _comparable_record(record_to_json(given))
         apply = _applier(case)
         stage = "apply"
         actual = apply(given)
         # A record that failed later is seen again: nothing may have changed it.
-        assert comparable_record(record_to_json(given)) == before, "the input record was changed"
+        assert _comparable_record(record_to_json(given)) == before, "the input record was changed"
     except ConnectError as e:
         shown = raised_error(e, expected)
         return {"stage": case["stage"], **expected_error(expected)}, {"stage": stage, **shown}
     if isinstance(actual, ConnectRecord):
-        actual = comparable_record(record_to_json(actual))
+        actual = _comparable_record(record_to_json(actual))
     if isinstance(expected, dict):
-        expected = expected if "error" in expected else comparable_record(expected)
+        expected = expected if "error" in expected else _comparable_record(expected)
     return expected, actual
 
 
@@ -67,7 +67,7 @@ def _applier(case: dict[str, Any]) -> Any:
     return apply_twice
 
 
-def comparable_record(node: dict[str, Any]) -> dict[str, Any]:
+def _comparable_record(node: dict[str, Any]) -> dict[str, Any]:
     data = ("key", "value", "headers", "sourcePartition", "sourceOffset")
     shown = {key: value for key, value in node.items() if key not in data}
     shown["key"] = _data(node["key"])

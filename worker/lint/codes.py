@@ -56,7 +56,12 @@ UNUSED_CONVERTER_KEYS = Code(
 )  # fmt: skip
 WRONG_FILE = Code("wrong-file", _WARNING, "A worker key in a connector's file, or vice versa.", unread=True)
 WRONG_KIND = Code("wrong-kind", _WARNING, "A sink key on a source, or vice versa.", unread=True)
-REMOVED_KEY = Code("removed-key", _WARNING, "A key of an earlier release; the message names its replacement.", unread=True)
+REMOVED_KEY = Code(
+    "removed-key",
+    _WARNING,
+    "A key of an earlier release; the message says what to do. An error if the connector refuses it.",
+    unread=True,
+)
 
 # Configurations that work, but perhaps not as intended.
 NO_NAME = Code("no-name", _WARNING, "A JSON file without a name. PUT .../config accepts it; a standalone worker does not.")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from connect.config.definition import ConfigDef, ConfigKey
-from connect.config.finding import Finding
+from connect.config.finding import Finding, Severity
 from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
 from connect.config.validators import DistinctList, OneOf
@@ -120,6 +121,10 @@ def _extension_key_findings(context: LintContext) -> Iterator[Finding]:
 def _classify_errors(
     name: str, definition: Mapping[str, Any] | None, errors: list[str], context: LintContext
 ) -> Iterator[Finding]:
+    if (instead := context.removed.get(name)) is not None:
+        # Elsewhere a removed key is ignored; this connector refuses it.
+        yield replace(codes.REMOVED_KEY.finding(f"{name} no longer exists", name, instead), severity=Severity.ERROR)
+        return
     raw = context.config.get(name)
     if has_reference(raw) or _has_empty_alias(name):
         return

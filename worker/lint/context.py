@@ -139,6 +139,11 @@ class LintContext:
         """Deprecated names with their replacements."""
         return {alias: key.name for key in self._keys() for alias in key.aliases}
 
+    @property
+    def removed(self) -> Mapping[str, str]:
+        """Keys of earlier releases that the connector refuses, with what to do instead."""
+        return {} if self.connector is None else self.connector.config_def().removed
+
     def _keys(self) -> Iterator[ConfigKey]:
         yield from plain_framework_def(self.kind).keys.values()
         yield from connector_extension_keys(for_source=self.kind is PluginType.SOURCE)

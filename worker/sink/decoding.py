@@ -143,8 +143,8 @@ def group_by_partition(messages: Sequence[Message], only: TopicPartition | None)
     return {TopicPartition(*key): group for key, group in groups.items()}
 
 
-def build_raw_batch(partition: TopicPartition, messages: Sequence[Message], *, with_types: bool = False) -> RawBatch:
-    """Returns the messages of one partition as columns, with timestamp types if they are wanted."""
+def build_raw_batch(partition: TopicPartition, messages: Sequence[Message]) -> RawBatch:
+    """Returns the messages of one partition as columns."""
     headers = [m.headers() for m in messages]
     return RawBatch(
         partition.topic,
@@ -154,40 +154,7 @@ def build_raw_batch(partition: TopicPartition, messages: Sequence[Message], *, w
         [m.value() for m in messages],
         [m.timestamp()[1] for m in messages],
         headers if any(headers) else None,
-        [_TIMESTAMP_TYPES[m.timestamp()[0]] for m in messages] if with_types else None,
     )
-
-
-class RawMessage:
-    """A record of a raw batch in the form of the client's message."""
-
-    __slots__ = ("_batch", "_index")
-
-    def __init__(self, batch: RawBatch, index: int) -> None:
-        self._batch = batch
-        self._index = index
-
-    def topic(self) -> str:
-        return self._batch.topic
-
-    def partition(self) -> int:
-        return self._batch.partition
-
-    def offset(self) -> int:
-        return self._batch.offsets[self._index]
-
-    def key(self) -> bytes | None:
-        return self._batch.keys[self._index]
-
-    def value(self) -> bytes | None:
-        return self._batch.values[self._index]
-
-    def headers(self) -> list[tuple[str, bytes | None]] | None:
-        return None if self._batch.headers is None else self._batch.headers[self._index]
-
-    def timestamp(self) -> tuple[int, int]:
-        types = self._batch.timestamp_types
-        return 0 if types is None else _TIMESTAMP_TYPES.index(types[self._index]), self._batch.timestamps[self._index]
 
 
 def to_consumed_record(message: Message) -> ConsumedRecord:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 from confluent_kafka import Message
 
 from connect.converters.api import Converter, HeaderConverter
 from connect.errors import ConnectError, DataError, RetriableError
 from connect.plugins import Plugins
-from connect.record import RawBatch, SinkRecord, TopicPartition
+from connect.record import SinkRecord, TopicPartition
 from connect.sink import FailedRead, OffsetRange, RangeBatch, RawRecord
 from connect.transforms.chain import build_steps
 from worker.errors.config import error_settings
@@ -21,7 +20,7 @@ from worker.errors.handler import ErrorHandler
 from worker.errors.stages import StageError
 from worker.kafka.range_consumer import read_range
 from worker.model import TaskId
-from worker.sink.decoding import RawMessage, build_raw_batch, decode, to_consumed_record
+from worker.sink.decoding import build_raw_batch, decode, to_consumed_record
 from worker.tasks.converters import Converters
 from worker.tasks.transformation_chain import TransformationChain
 
@@ -50,20 +49,10 @@ class KafkaRangeReader:
     """The connector's configuration, with its transformations and ``errors.*``."""
     raw: bool = False
     """Whether records stay undecoded."""
-    with_timestamp_types: bool = False
 
     def converters(self) -> tuple[Converter, Converter]:
         found = self._converters()
         return found.key, found.value
-
-    def undecoded(self) -> KafkaRangeReader:
-        return replace(self, raw=True, with_timestamp_types=True)
-
-    def decoder(self) -> KafkaRangeDecoder:
-        return KafkaRangeDecoder(self)
-
-    def chain_config(self) -> Mapping[str, str]:
-        return self.connector
 
     def _converters(self) -> Converters:
         plugins = Plugins.discover()
@@ -80,16 +69,16 @@ class KafkaRangeReader:
             end = offset_range.first
             for messages in read_range(self.consumer, offset_range, _MAX_MESSAGES):
                 end = (messages[-1].offset() or 0) + 1
-                raw = build_raw_batch(offset_range.partition, messages, with_types=self.with_timestamp_types)
+                raw = build_raw_batch(offset_range.partition, messages)
                 if decoder is None:
                     yield RangeBatch(raw, None, (), end)
                     continue
-                batch = decoder.decode_messages(raw, messages)
-                yield batch
-                if batch.ends_range:
+                records, failures, is_over = decoder.decode(offset_range.partition, messages)
+                yield RangeBatch(raw, records, failures, end)
+                if is_over:
                     return
             if end < offset_range.end:
-                nothing = build_raw_batch(offset_range.partition, (), with_types=self.with_timestamp_types)
+                nothing = build_raw_batch(offset_range.partition, ())
                 yield RangeBatch(nothing, None if decoder is None else (), (), offset_range.end)
         finally:
             if decoder is not None:
@@ -97,7 +86,7 @@ class KafkaRangeReader:
 
 
 class KafkaRangeDecoder:
-    """Converts and transforms the messages of one range, as a sink task's loop does (:class:`connect.sink.RangeDecoder`)."""
+    """Converts and transforms the messages of one range, as a sink task's loop does."""
 
     def __init__(self, reader: KafkaRangeReader) -> None:
         self._converters = reader._converters()
@@ -105,19 +94,14 @@ class KafkaRangeDecoder:
         self._errors = ErrorHandler(reader.task, error_settings(reader.connector, "sink"))
         self._errors.open(threading.Event().wait)  # the clock of retries
 
-    def decode(self, raw: RawBatch) -> RangeBatch:
-        messages: Any = [RawMessage(raw, index) for index in range(len(raw))]
-        return self.decode_messages(raw, messages)
-
-    def decode_messages(self, raw: RawBatch, messages: Sequence[Message]) -> RangeBatch:
-        """The records and failures of messages, which are those of ``raw``."""
+    def decode(self, partition: TopicPartition, messages: Sequence[Message]) -> tuple[list[SinkRecord], list[FailedRead], bool]:
+        """The records and failures of messages, and whether a failure that is not tolerated ends the range."""
         failures = self._errors.start_batch()
-        found = decode(self._converters, TopicPartition(raw.topic, raw.partition), messages, failures)
+        found = decode(self._converters, partition, messages, failures)
         if self._chain:
             found = self._chain.apply_batch(found, failures)  # type: ignore[assignment]
         records = [record for record in found if isinstance(record, SinkRecord)]
-        failed = [_failed_read(failure, messages[at]) for at, failure in failures]
-        return RangeBatch(raw, records, failed, raw.offsets[-1] + 1, not failures.are_tolerated)
+        return records, [_failed_read(failure, messages[at]) for at, failure in failures], not failures.are_tolerated
 
     def close(self) -> None:
         self._chain.close()

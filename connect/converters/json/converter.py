@@ -148,9 +148,9 @@ class JsonConverter(Converter, HeaderConverter):
         return self._fixed_schema
 
     @property
-    def read_options(self) -> ReadOptions:
-        """How messages are read (``replace.null.with.default``, ``conversion.strict``)."""
-        return self._read
+    def replaces_null_with_default(self) -> bool:
+        """Whether a null becomes the default of its field (``replace.null.with.default``)."""
+        return self._read.replace_null_with_default
 
     # -- writing
 

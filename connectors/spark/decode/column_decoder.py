@@ -1,21 +1,17 @@
-"""The column path: decodes records whose keys and values are Arrow columns in stored types, as Spark SQL returns them."""
+"""The column path: decodes records whose keys and values are Arrow columns, as a spool has them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connect.data.logical import LOGICAL_CLASSES
-from connect.data.schema import Schema, Type
-from connect.data.types import INT_RANGES
-from connect.errors import DataError, SchemaError
-from connectors.spark.decode.arrow_types import column_for_schema
+from connect.data.schema import Schema
+from connect.errors import DataError
 from connectors.spark.decode.change_batch import DELETE, table_of_struct
 from connectors.spark.decode.decoded_values import DecodedValues, plain_rows, tombstones
-from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache, detect_layout
+from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache
 from connectors.spark.decode.source_block import SourceBlock
 
 
@@ -23,7 +19,7 @@ from connectors.spark.decode.source_block import SourceBlock
 class ColumnRecords:
     """Records of one partition, one schema of keys, and one of values, in the order of ``offsets``.
 
-    ``keys`` and ``values`` are arrays in stored types (:mod:`connectors.spark.transforms.stored_types`), None if all are null.
+    ``keys`` and ``values`` are arrays in the stored types of their schemas (``ColumnConversion.stored``), None if all are null.
     ``values`` has no nulls: records without a value are apart.
     """
 
@@ -73,48 +69,6 @@ class ColumnDecoder:
             for wanted in self._source.type
         ]
         return pa.StructArray.from_arrays(members, fields=list(self._source.type))
-
-
-def check_decodable(schema: Schema, stored: pa.DataType, source: SourceBlock) -> None:
-    """Raises SchemaError unless values of the schema in the type ``stored`` can be decoded as columns."""
-    layout = detect_layout(schema)
-    if not layout.envelope:
-        _check_stored(schema, stored)
-        return
-    before, after, op, block = (_require_field(schema, name) for name in ("before", "after", "op", "source"))
-    _check_stored(after, stored.field(_index(schema, "after")).type)
-    if before.type is not Type.STRUCT or before.fields != after.fields:
-        raise SchemaError("the rows before and after a change have different schemas")
-    if op.type is not Type.STRING or op.default is not None or block.type is not Type.STRUCT:
-        raise SchemaError("op and source of the envelope have unusual types")
-    for wanted in source.type:
-        member = block.field(wanted.name)
-        if member is None:
-            continue
-        kinds: Sequence[Type] = list(INT_RANGES) if pa.types.is_integer(wanted.type) else [Type.STRING]
-        if member.schema.type not in kinds or member.schema.name in LOGICAL_CLASSES or member.schema.default is not None:
-            raise SchemaError(f"field {wanted.name} of the source block has an unusual type")
-
-
-def _check_stored(schema: Schema, stored: pa.DataType) -> None:
-    if not _is_same_layout(column_for_schema(schema).stored, stored):
-        raise SchemaError(f"a schema {schema.name or schema.type.value} has values of an unusual type")
-
-
-def _is_same_layout(first: pa.DataType, second: pa.DataType) -> bool:
-    """Whether two types are the same but for the names of fields."""
-    if first.id != second.id or first.num_fields != second.num_fields:
-        return False
-    if not first.num_fields:
-        return bool(first == second)
-    return all(_is_same_layout(first.field(i).type, second.field(i).type) for i in range(first.num_fields))
-
-
-def _require_field(schema: Schema, name: str) -> Schema:
-    field = schema.field(name)
-    if field is None:
-        raise SchemaError(f"envelope {schema.name} has no field {name}")
-    return field.schema
 
 
 def _index(schema: Schema, name: str) -> int:

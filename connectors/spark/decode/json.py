@@ -104,9 +104,8 @@ Lines: TypeAlias = "Sequence[bytes] | pa.Array"
 """Documents of one line each; an array is binary and has no nulls."""
 
 
-def parse(lines: Lines, types: pa.Schema | None, *, infer: bool, refuse_unknown: bool = False) -> pa.Table:
-    """Parses one row per line. Fields that ``types`` does not name are omitted, or inferred with ``infer``, or errors with
-    ``refuse_unknown``.
+def parse(lines: Lines, types: pa.Schema | None, *, infer: bool) -> pa.Table:
+    """Parses one row per line. Fields that ``types`` does not name are omitted, or inferred with ``infer``.
 
     Raises an Arrow error for a value of another type, UnicodeDecodeError for bytes that are not UTF-8, DataError for a line that
     is not one object or is nested too deeply, and NotBatchable when a floating-point column might change a number (promise 8).
@@ -125,11 +124,10 @@ def parse(lines: Lines, types: pa.Schema | None, *, infer: bool, refuse_unknown:
         raise NotBatchable
     if not data.isascii():
         data.decode()  # the reader accepts any bytes as text, which would make the table unreadable
-    unknown = "infer" if infer else "error" if refuse_unknown else "ignore"
     table = pj.read_json(
         pa.BufferReader(data),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
-        parse_options=pj.ParseOptions(explicit_schema=types, unexpected_field_behavior=unknown),
+        parse_options=pj.ParseOptions(explicit_schema=types, unexpected_field_behavior="infer" if infer else "ignore"),
     )
     if table.num_rows != len(lines):
         raise DataError("a value is not one JSON object")

@@ -54,8 +54,8 @@ class TopicDecoders:
             origin,
             self._key_converter,
             self._value_converter,
-            key_schemas=has_schemas(self._key_converter),
-            value_schemas=has_schemas(self._value_converter),
+            key_schemas=_has_schemas(self._key_converter),
+            value_schemas=_has_schemas(self._value_converter),
             fill_defaults=_fills_defaults(self._value_converter),
             key_name=keys[0] if len(keys) == 1 else None,
             needs_names=self._config.names_need_source,
@@ -72,7 +72,7 @@ class TopicDecoders:
         self._decoders = {key: decoder for key, decoder in self._decoders.items() if key[0] not in origins}
 
 
-def has_schemas(converter: Converter) -> bool:
+def _has_schemas(converter: Converter) -> bool:
     """Whether the converter's messages are ``{"schema":...,"payload":...}``; found out from a message, as it has no property.
 
     Only JsonConverter is asked: one with a registry would register a schema for the message.
@@ -84,4 +84,4 @@ def has_schemas(converter: Converter) -> bool:
 
 def _fills_defaults(converter: Converter) -> bool:
     """Whether the converter replaces a null by the field's default."""
-    return isinstance(converter, JsonConverter) and converter.read_options.replace_null_with_default
+    return isinstance(converter, JsonConverter) and converter.replaces_null_with_default

@@ -25,7 +25,6 @@ from connectors.spark.executors.job import RangeJob
 from connectors.spark.executors.job_runner import JobRunner
 from connectors.spark.executors.ranges import find_gap, plan_ranges
 from connectors.spark.executors.results import PartResult, StagedPart, TablePart, UnknownTable
-from connectors.spark.executors.sql_chain import SqlChains
 from connectors.spark.executors.table_commits import TableCommits, needed_columns
 from connectors.spark.plan.rows import PreparedRows
 from connectors.spark.tables.executor_files import WriteTarget
@@ -93,7 +92,6 @@ class _Schedule:
 class _Figures:
     jobs: int = 0
     records: int = 0
-    sql_records: int = 0
     staged_parts: int = 0
     last_job_ms: int | None = None
     backlog: int | None = None
@@ -127,7 +125,6 @@ class ExecutorEngine:
         self._figures = _Figures()
         self._failed_reads: dict[tuple[TopicPartition, int], Future[None]] = {}
         self._max_records = self._least_records
-        self._chains = SqlChains(config)
 
     # -- on the task's thread
 
@@ -168,15 +165,14 @@ class ExecutorEngine:
             self._schedule.note_nothing_waits()
             self._schedule.next_at = now + (_LAG_CHECK_S if positions else _POLL_MIN_S)
             return
-        reader = self._context.range_reader()
-        ranges = self._plan(self._positions(), ends, reader)
+        ranges = self._plan(self._positions(), ends)
         if not ranges:
             self._schedule.note_nothing_waits()
             interval_ms = self._config.commit_interval_ms
             wait_ms = self._config.freshness_ms if interval_ms is None else interval_ms
             self._schedule.next_at = now + min(_POLL_MAX_S, max(_POLL_MIN_S, wait_ms / 2000))
             return
-        self._job = _Job(ranges, frozenset(self._context.assignment()), reader)
+        self._job = _Job(ranges, frozenset(self._context.assignment()), self._context.range_reader())
         self._schedule.note_job()
         self._submit(self._run_job, self._check_results)
 
@@ -211,7 +207,7 @@ class ExecutorEngine:
     def _least_records(self) -> int:
         return min(self._config.commit_max_records, self._config.executors_max_records)
 
-    def _plan(self, positions: Offsets, ends: Offsets, reader: RangeReader) -> list[OffsetRange]:
+    def _plan(self, positions: Offsets, ends: Offsets) -> list[OffsetRange]:
         first: list[OffsetRange] = []
         others = dict(positions)
         for topic in {tp.topic for tp in positions} - self._begun:
@@ -224,8 +220,6 @@ class ExecutorEngine:
             first += [OffsetRange(tp, positions[tp], min(ends[tp], positions[tp] + _FIRST_RECORDS)) for tp in waiting[:1]]
         appends = not self._config.table.upserts
         limit = self._config.executors_max_records if appends else self._max_records
-        if self._chains.are_wanted(reader) and not all(self._chains.knows(tp.topic) for tp in others):
-            limit = min(limit, self._least_records)  # the records of a first job tell the schema for SQL
         parallelism = self._runner.parallelism() if any(ends.get(tp, 0) > at for tp, at in others.items()) else 1
         return sorted([*first, *plan_ranges(others, ends, limit, parallelism)])
 
@@ -239,8 +233,6 @@ class ExecutorEngine:
         unfinished: dict[str, list[TablePart]] = {}
         for part in parts:
             router.learn(part.knowledge)
-            if part.prefixes is not None:
-                self._chains.learn(part.partition.topic, part.prefixes)
             for table, of_table in part.tables.items():
                 unfinished.setdefault(table, []).append(of_table)
         needed = {table: found for table, those in unfinished.items() if (found := needed_columns(those)) is not None}
@@ -287,7 +279,6 @@ class ExecutorEngine:
             delivery.router.ignored_tombstones += part.ignored_tombstones
             delivery.router.unrouted += part.unrouted
             figures.records += part.records
-            figures.sql_records += part.sql_records
         for tp, end in ends.items():
             delivery.offsets.seek(tp, end)
         self._context.offset(ends)
@@ -331,9 +322,8 @@ class ExecutorEngine:
         job, delivery = self._running, self._delivery
         tables = list(delivery.scheduler.tables.items())
         job.targets = {name: table.open_writer().write_target(job.partitions) for name, table in tables}
-        wants_prefixes, chains = self._chains.are_wanted(job.reader), self._chains.compile(job.reader, job.ranges)
         knowledge = delivery.router.knowledge()
-        parts = self._runner.run(RangeJob(self._config, job.reader, job.ranges, job.targets, knowledge, wants_prefixes, chains))
+        parts = self._runner.run(RangeJob(self._config, job.reader, job.ranges, job.targets, knowledge))
         self._figures.last_job_ms = int((time.monotonic() - started) * 1000)
         return parts
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from connect.sink import OffsetRange, RangeReader
 from connectors.spark.config import SparkSinkConfig
 from connectors.spark.delivery.table_router import RouterKnowledge
-from connectors.spark.executors.sql_chain import SqlChain
 from connectors.spark.tables.executor_files import WriteTarget
 
 
@@ -21,16 +20,3 @@ class RangeJob:
     ranges: Sequence[OffsetRange]
     targets: Mapping[str, WriteTarget] = field(repr=False)
     knowledge: RouterKnowledge
-    wants_prefixes: bool = False
-    """Whether executors return the schemas of the records, so that SQL may transform later ones."""
-    chains: Mapping[str, SqlChain] = field(default_factory=dict, repr=False)
-    """By topic, for those whose records Spark SQL transforms."""
-
-    def numbers(self) -> tuple[list[int], dict[str, list[int]]]:
-        """The numbers of the ranges that run row by row, and by topic of the others."""
-        by_row: list[int] = []
-        in_sql: dict[str, list[int]] = {}
-        for number, one in enumerate(self.ranges):
-            topic = one.partition.topic
-            (in_sql.setdefault(topic, []) if topic in self.chains else by_row).append(number)
-        return by_row, in_sql

@@ -72,12 +72,13 @@ class JobRunner:
         return sorted(found, key=lambda part: (part.partition, part.first))
 
     def _collect(self, job: RangeJob) -> list[bytes]:
-        from connectors.spark.executors.data_source import COLUMN, frame_of
+        from connectors.spark.executors.data_source import COLUMN, NAME, source_of
 
         session: Any = self._open()
         session.addTag(self._tag)
         session.sparkContext.setJobDescription(f"sluice: {self._name}, {len(job.ranges)} offset ranges")
-        rows: list[bytes] = frame_of(session, job).toArrow()[COLUMN].to_pylist()
+        session.dataSource.register(source_of(job))
+        rows: list[bytes] = session.read.format(NAME).load().toArrow()[COLUMN].to_pylist()
         return rows
 
     @property

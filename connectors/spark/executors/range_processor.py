@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +21,6 @@ from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.tolerant_decoding import decode_raw_tolerantly, decode_records_tolerantly
 from connectors.spark.delivery.table_router import TableRouter
 from connectors.spark.delivery.topic_decoders import TopicDecoders
-from connectors.spark.executors.computed_records import ComputedBatch, ComputedDecoder
 from connectors.spark.executors.job import RangeJob
 from connectors.spark.executors.results import (
     FILE,
@@ -37,8 +36,6 @@ from connectors.spark.executors.results import (
     key_names,
     pack_table,
 )
-from connectors.spark.executors.sql_chain import Prefixes, find_prefixes
-from connectors.spark.executors.sql_rows import ComputedRows
 from connectors.spark.plan import projection
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
@@ -67,7 +64,6 @@ class RangeProcessor:
         self._written: list[tuple[FileTarget, list[str]]] = []
         self._checked: set[str] = set()
         self._part = _Part(offset_range.first)
-        self._computed: ComputedDecoder | None = None
 
     def _known_columns(self, topic: str) -> tuple[str, Columns] | None:
         tables = self._router.current_tables_of(topic)
@@ -77,26 +73,18 @@ class RangeProcessor:
 
     def run(self) -> Iterator[PartResult]:
         """Reads the range and yields the parts in order. When it fails or is closed early, it deletes the files that it wrote."""
-        return self.process(self._job.reader.read(self._range))
-
-    def process(self, batches: Iterable[RangeBatch | ComputedBatch]) -> Iterator[PartResult]:
-        """Like :meth:`run`, for the records of the range."""
         is_done = False
         try:
             end = self._range.first
-            for batch in batches:
-                is_over = self._add_computed(batch) if isinstance(batch, ComputedBatch) else self._add(batch)
+            for batch in self._job.reader.read(self._range):
+                self._add(batch)
                 end = batch.end
                 if self._part.records >= _PART_RECORDS or self._part.size_bytes >= _PART_BYTES:
                     yield self._finish(end)
-                if is_over:
-                    break
             if self._part.first < end:
                 yield self._finish(end)
             is_done = True
         finally:
-            if self._computed is not None:
-                self._computed.close()
             if not is_done:
                 for target, paths in self._written:
                     with contextlib.suppress(Exception):
@@ -104,24 +92,7 @@ class RangeProcessor:
 
     # -- reading
 
-    def _add_computed(self, batch: ComputedBatch) -> bool:
-        """Adds records that Spark SQL transformed; whether a failure ends the range."""
-        if self._computed is None:
-            chain = self._job.chains[self._range.partition.topic]
-            self._computed = ComputedDecoder(self._job.reader, chain, self._decoders, self._range.first)
-        part = self._part
-        part.records += batch.records
-        part.size_bytes += batch.size_bytes
-        part.raw.append(batch.rows)
-        found = self._computed.decode(batch.rows)
-        part.sql_records += batch.records - found.by_row
-        part.failed_reads += found.failures
-        part.prefixes = found.prefixes or part.prefixes
-        for topic, (changes, bad_records) in found.topics.items():
-            self._route(topic, changes, bad_records)
-        return found.ends_range
-
-    def _add(self, batch: RangeBatch) -> bool:
+    def _add(self, batch: RangeBatch) -> None:
         part = self._part
         size = sum(len(value) for value in batch.raw.values if value is not None)
         part.records += len(batch.raw)
@@ -129,14 +100,12 @@ class RangeProcessor:
         part.failed_reads += batch.failures
         if len(batch.raw):
             part.raw.append(batch.raw)
-            if self._job.wants_prefixes:
-                part.prefixes = find_prefixes(batch.raw.keys, batch.raw.values) or part.prefixes
         if batch.records is None:
             part.undecoded.append(batch.raw)
             part.undecoded_bytes += size
             if sum(map(len, part.undecoded)) >= _DECODE_RECORDS or part.undecoded_bytes >= _DECODE_BYTES:
                 self._decode()
-            return batch.ends_range
+            return
         # A router may have renamed the topic.
         by_topic: dict[str, list[SinkRecord]] = {}
         for record in batch.records:
@@ -146,7 +115,6 @@ class RangeProcessor:
             found = decode_records_tolerantly(self._decoders.get(origin, topic), records, self._sequence)
             self._sequence += len(records)
             self._route(topic, *found)
-        return batch.ends_range
 
     def _decode(self) -> None:
         part, topic = self._part, self._range.partition.topic
@@ -189,8 +157,6 @@ class RangeProcessor:
             router.ignored_tombstones,
             router.unrouted,
             socket.gethostname(),
-            part.sql_records,
-            part.prefixes,
         )
         router.ignored_tombstones = router.unrouted = 0
         self._part = _Part(end)
@@ -286,20 +252,15 @@ class _Part:
     def __init__(self, first: int) -> None:
         self.first = first
         self.records = self.size_bytes = self.undecoded_bytes = 0
-        self.raw: list[RawBatch | ComputedRows] = []
+        self.raw: list[RawBatch] = []
         self.undecoded: list[RawBatch] = []
         self.changes: dict[str, list[ChangeBatch]] = {}
         self.bad_records: list[BadRecord] = []
         self.failed_reads: list[FailedRead] = []
-        self.sql_records = 0
-        self.prefixes: Prefixes | None = None
 
     def find_record(self, bad: BadRecord) -> RawRecord:
         for batch in self.raw:
-            if isinstance(batch, ComputedRows):
-                if (found := batch.find_record(bad.offset)) is not None:
-                    return found
-            elif batch.offsets[0] <= bad.offset <= batch.offsets[-1]:
+            if batch.offsets[0] <= bad.offset <= batch.offsets[-1]:
                 index = batch.offsets.index(bad.offset)
                 timestamp = batch.timestamps[index]
                 headers = (batch.headers[index] if batch.headers is not None else None) or ()

@@ -12,7 +12,6 @@ from connect.record import TopicPartition
 from connect.sink import FailedRead, RawRecord
 from connectors.spark.decode.change_batch import SEQUENCE, ChangeBatch
 from connectors.spark.delivery.table_router import RouterKnowledge
-from connectors.spark.executors.sql_chain import Prefixes
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.executor_files import Entry
 
@@ -102,10 +101,6 @@ class PartResult:
     unrouted: int = 0
     host: str = ""
     """Of the executor; empty if it is not known."""
-    sql_records: int = 0
-    """Of ``records``: those whose transformations Spark SQL computed."""
-    prefixes: Prefixes | None = None
-    """Of the latest record with a value, if they are wanted."""
 
     def paths(self) -> dict[str, list[str]]:
         """The files that were written, by table."""

@@ -68,7 +68,7 @@ _WITHOUT_EFFECT = {
 def config_def() -> ConfigDef:
     """Defines the keys: those of the Iceberg sink, and those of the Spark sink that have no counterpart there."""
     t, high, medium, low = ConfigType, Importance.HIGH, Importance.MEDIUM, Importance.LOW
-    d = ConfigDef()
+    d = ConfigDef(removed=config_keys.REMOVED_KEYS)
     d.define(TABLES, t.LIST, "", importance=high, group="Iceberg",
              doc="Tables to write to, comma-separated. Without a route field, every record goes to each of them.")  # fmt: skip
     d.define(DYNAMIC, t.BOOLEAN, False, importance=high, group="Iceberg",

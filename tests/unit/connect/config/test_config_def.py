@@ -204,6 +204,19 @@ def test_embedded_config_def_is_sorted_prefixed_and_numbered() -> None:
     assert [key.name for key in inner.sorted_keys()] == ["y", "z", "of", "b"]
 
 
+def test_removed_key_is_refused_with_what_to_do_instead() -> None:
+    table = ConfigDef(removed={"old": "Use new."}).define("new", ConfigType.STRING, "x")
+    assert table.parse({}) == {"new": "x"}
+    with pytest.raises(ConfigError, match=r"^old no longer exists\. Use new\.$") as caught:
+        table.parse({"old": "y"})
+    assert caught.value.key == "old"
+    assert [(value.name, value.errors) for value in table.validate({"old": "y"})] == [
+        ("new", []),
+        ("old", ["old no longer exists. Use new."]),
+    ]
+    assert [value.name for value in table.validate({})] == ["new"]
+
+
 def test_values_are_formatted_as_in_rest() -> None:
     shown = [to_text(["a", "b"], ConfigType.LIST), to_text(True, ConfigType.BOOLEAN), to_text(1e7, ConfigType.DOUBLE)]
     assert shown == ["a,b", "true", "1.0E7"]

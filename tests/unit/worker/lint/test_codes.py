@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from connect.config.finding import Finding
+from connect.config.finding import Finding, Severity
 from connect.plugins import Plugins
 from worker.lint import CODES, check_connector, check_worker
 
 DOCS = Path(__file__).parents[4] / "docs" / "lint.md"
 SOURCE = {"name": "s", "connector.class": "FileStreamSource", "topic": "t"}
 SINK = {"name": "s", "connector.class": "FileStreamSink", "topics": "t"}
+LAKE = {"name": "s", "connector.class": "SparkSink", "topics": "t", "table.location": "/lake"}
 CAST = {"transforms": "c", "transforms.c.type": "org.apache.kafka.connect.transforms.Cast$Value", "transforms.c.spec": "int32"}
 FILTER = {"transforms": "f", "transforms.f.type": "Filter"}
 JSON = {"value.converter": "Json", "value.converter.schemas.enable": "false"}
@@ -147,6 +148,7 @@ CONNECTORS: list[tuple[str, Config, str, str]] = [
         "transforms.r.blacklist",
         "Use transforms.r.exclude.",
     ),
+    ("removed-key", {**LAKE, "executors.sql.transforms": "never"}, "executors.sql.transforms", "Remove the key."),
     ("records-vanish", {**SINK, "errors.tolerance": "all"}, "errors.tolerance", "errors.log.enable=true"),
     ("records-vanish", {**SOURCE, "errors.tolerance": "all"}, "errors.tolerance", "errors.deadletterqueue.source.topic.name"),
     (
@@ -356,6 +358,17 @@ def test_connectors(code: str, config: Config, key: str, text: str) -> None:
     if code == "missing-key":
         config = {name: value for name, value in config.items() if value is not None}
     _found(check_connector(config, Plugins.discover()), code, key, text)
+
+
+@pytest.mark.parametrize(
+    "sink", [LAKE, {**SINK, "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector", "iceberg.tables": "db.t"}]
+)
+def test_removed_key_is_one_error_if_the_connector_refuses_it(sink: Config) -> None:
+    found = check_connector({**sink, "executors.sql.transforms": "auto"}, Plugins.discover())
+    errors = [one for one in found if one.path == "executors.sql.transforms"]
+    assert [(one.code, one.severity) for one in errors] == [("removed-key", Severity.ERROR)]
+    assert errors[0].message == "executors.sql.transforms no longer exists"
+    assert errors[0].suggestion == "Transformations always run in Python. Remove the key."
 
 
 @pytest.mark.parametrize(("code", "config", "worker", "key", "text"), WITH_WORKER)

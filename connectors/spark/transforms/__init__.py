@@ -1,1 +1,0 @@
-"""Compiles transformation chains to Spark SQL. Pure: nothing here needs a Spark session."""
