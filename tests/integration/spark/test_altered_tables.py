@@ -101,6 +101,8 @@ def test_dropped_table_is_created_again_after_a_restart(open_lake: Callable[[str
     lake.forget()
     shutil.rmtree(lake.folder)
     lake.refuses(ConnectError, r"table t at .* was dropped .*Restart the task")
+    # A task that is stopping commits once more: not to a new table, whose first records would be missing.
+    lake.refuses(ConnectError, r"table t at .* was dropped .*Restart the task")
     lake.restarted_writes_all()
 
 

@@ -462,6 +462,9 @@ def test_a_table_that_was_dropped_and_created_again_is_named(lake: IcebergLake) 
     lake.sql(f"DROP TABLE {lake.access.name}")
     lake.sql(f"CREATE TABLE {lake.access.name} (id INT, v STRING) USING iceberg")
     lake.refuses({"id": 2, "v": "b"}, match=r"table lake\.t was dropped and created again")
+    # A task that is stopping commits once more.
+    lake.refuses(match=r"table lake\.t was dropped and created again")
+    assert lake.rows() == []
 
 
 def test_a_table_of_somebody_else_must_fit(lake: IcebergLake) -> None:
