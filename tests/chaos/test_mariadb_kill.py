@@ -163,11 +163,20 @@ def snapshot_stream(
 
 
 def test_nothing_is_lost_when_the_worker_is_killed_at_random_moments(snapshot_stream: MariaDbStream) -> None:
-    """The first kills interrupt the snapshot. Files of the log begin at any moment; those that were read are removed."""
+    """The first kill interrupts the snapshot; the second one comes after the snapshot has begun again.
+
+    Files of the log begin at any moment; those that were read are removed.
+    """
     stream, choice = snapshot_stream, randomness.chance("moments")
     for kill in range(WORKER_KILLS):
-        stream.worker.start()
-        if kill > 1 and choice.random() < 0.8:
+        point = f"mysql.snapshot:{choice.randint(1, 4)}" if kill == 0 else None
+        stream.worker.start(point)
+        if point is not None:
+            stream.worker.wait_for_crash(point)
+        elif kill == 1:
+            stream.source.wait_for_snapshot()
+            stream.worker.run_for(choice.uniform(0, 0.8))
+        elif choice.random() < 0.8:
             stream.source.wait_for_events(1)
             if choice.random() < 0.5:
                 stream.switch_file()

@@ -91,12 +91,12 @@ def stream(tmp_path: Path, broker: EmbeddedBroker, unique_name: Callable[[str], 
 
 @pytest.mark.long
 def test_nothing_is_lost_when_worker_and_writer_are_killed_at_random_moments(stream: SqliteStream) -> None:
-    """The first kills interrupt the snapshot, during writes."""
     choice = randomness.chance("kills")
     stream.start_writer()
     for kill in range(KILLS):
         stream.worker.start()
-        stream.worker.run_for(choice.uniform(0.5, 3.5))
+        stream.worker.wait_until_up()
+        stream.worker.run_for(choice.uniform(0, 3))
         if choice.random() < 0.5:
             stream.kill_writer()
             stream.start_writer(str(kill))
