@@ -91,15 +91,21 @@ def snapshot_stream(tmp_path: Path, broker: EmbeddedBroker, postgres: EmbeddedPo
 
 
 def test_nothing_is_lost_when_the_worker_is_killed_at_random_moments(snapshot_stream: Stream) -> None:
-    """The first kills interrupt the snapshot, during writes."""
+    """The first kill interrupts the snapshot, during writes; the second one comes after the snapshot has begun again."""
     stream = snapshot_stream
     for kill in range(WORKER_KILLS):
-        stream.worker.start()
-        if kill > 1 and stream.choice.random() < 0.8:
+        point = f"postgres.snapshot:{stream.choice.randint(1, 4)}" if kill == 0 else None
+        stream.worker.start(point)
+        if point is not None:
+            stream.worker.wait_for_crash(point)
+        elif kill == 1:
+            stream.source.wait_for_snapshot()
+            stream.worker.run_for(stream.choice.uniform(0, 0.8))
+        elif stream.choice.random() < 0.8:
             stream.source.wait_for_events(1)
-            assert not stream.worker.wait_for_crash(stream.choice.uniform(0, 0.8)), stream.worker.log_tail()
+            stream.worker.run_for(stream.choice.uniform(0, 0.8))
         else:
-            stream.worker.wait_for_crash(stream.choice.uniform(0.5, 3))
+            stream.worker.run_for(stream.choice.uniform(0.5, 3))
         stream.worker.kill()
         stream.check_confirmed()
     stream.worker.start()

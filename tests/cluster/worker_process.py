@@ -152,15 +152,22 @@ class WorkerProcess:
             deadline.check()
             time.sleep(0.1)
 
-    def wait_for_crash(self, timeout_s: float) -> bool:
-        """Waits for the worker to kill itself. Returns whether it did in time."""
+    def wait_for_crash(self, point: str, timeout_s: float = WAIT_S) -> None:
+        """Waits until the worker has killed itself at this crash point. Fails if it ends otherwise, or not in time."""
         assert self._child is not None
         try:
             code = self._child.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            return False
+            raise AssertionError(f"worker {self.name} did not reach {point} in {timeout_s:g} s:\n{self.log_tail()}") from None
         self.client.close()
-        return code == -signal.SIGKILL
+        assert code == -signal.SIGKILL, f"worker {self.name} ended with {code} before {point}:\n{self.log_tail()}"
+
+    def run_for(self, seconds: float) -> None:
+        """Lets the worker run. Fails as soon as it ends."""
+        assert self._child is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self._child.wait(seconds)
+            raise AssertionError(f"worker {self.name} ended with {code}:\n{self.log_tail()}")
 
     def wait_for_exit(self) -> int:
         """Waits for the worker to exit by itself and returns the exit code."""

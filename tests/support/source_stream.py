@@ -97,6 +97,10 @@ class SourceStream:
         before = len(set(self.numbers()))
         self.wait_for(lambda: len(set(self.numbers())) >= before + count, f"{count} events")
 
+    def wait_for_snapshot(self) -> None:
+        """Waits until the worker reads a table for its snapshot."""
+        self.wait_for(lambda: "snapshot: reading" in self.worker.log_tail(100_000), "the snapshot")
+
     def wait_for_failure(self, message: str) -> None:
         """Waits until the task fails with this message."""
 

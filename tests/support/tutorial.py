@@ -7,13 +7,15 @@ The first word after the language of a fenced block says what to do with it:
 ``bash``                  Commands that must succeed. Variables that they export apply to later blocks.
 ``bash fails=N``          Commands that end with exit code N.
 ``bash terminal=NAME``    One command that keeps running in a terminal of its own.
-``bash stop=NAME``        The reader presses Ctrl-C in that terminal; the command is only shown.
+``bash stop=NAME``        The reader presses Ctrl-C in that terminal, whose command must succeed; the block is only shown.
 ``bash setup``            Commands that install or start what the test already has. Only their form is checked.
-``text output``           Lines that the commands before print, in this order; ``...`` stands for any text.
+``text output``           What the commands before print, in this order: lines or parts of them that begin and end with a whole
+                          word. A number alone is a whole line. ``...`` stands for any text in a line.
 ``text until``            The same, but the commands may fail and are repeated until they print it.
 ========================  ==================================================================================================
 
-Any other block is an illustration. A comment ``<!-- wait: URL -->`` waits until the URL responds.
+Other blocks have no role and are illustrations. A comment ``<!-- wait: URL -->`` waits until the URL responds. At the end, the
+reader presses Ctrl-C in the terminals that are left.
 """
 
 from __future__ import annotations
@@ -26,7 +28,6 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +37,7 @@ from tests.support.waiting import WAIT_S
 
 _BLOCK = re.compile(r"^(?:```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$|<!-- wait: (?P<wait>\S+) -->$)", re.M | re.S)
 _EXPORT = re.compile(r"^export .*$", re.M)
+_OTHERS_VARIABLES = ("SLUICE_CONNECT", "PYTEST_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class TutorialRun:
         self.folder = folder
         self._replacements = dict(sorted(replacements.items(), key=lambda pair: -len(pair[0])))
         self._variables = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("SLUICE_CONNECT")},
+            **{name: value for name, value in os.environ.items() if not name.startswith(_OTHERS_VARIABLES)},
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "NO_COLOR": "1",
             "COLUMNS": "160",
@@ -86,12 +88,8 @@ class TutorialRun:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        # All at once: each takes a moment to leave its group.
-        for process in self._terminals.values():
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-        for process in self._terminals.values():
-            self._end(process)
+        problems = self._press_ctrl_c(self._terminals)
+        assert error is not None or not problems, f"{self.page.name}: {problems}{self._logs()}"
 
     def run(self) -> None:
         """Runs all steps. An AssertionError names the page, the line, and what the commands printed."""
@@ -116,6 +114,9 @@ class TutorialRun:
             elif block.language == "text" and block.role in ("output", "until"):
                 assert last is not None, self._where(block, "no commands before it")
                 self._compare(text, printed, block, last)
+            else:
+                is_known = not block.role or (block.language, block.role) == ("bash", "setup")
+                assert is_known, self._where(block, f"unknown role {block.role!r} of a block of {block.language}")
 
     def _execute(self, text: str, block: Block, *, may_fail: bool = False) -> str:
         script = "\n".join([*self._exports, text])
@@ -160,16 +161,25 @@ class TutorialRun:
             )
 
     def _stop_terminal(self, block: Block) -> None:
-        process = self._terminals.pop(block.argument)
-        os.killpg(process.pid, signal.SIGTERM)
-        self._end(process)
+        problems = self._press_ctrl_c({block.argument: self._terminals.pop(block.argument)})
+        assert not problems, self._where(block, f"{problems}{self._logs()}")
 
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
-        try:
-            process.wait(WAIT_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait(WAIT_S)
+    def _press_ctrl_c(self, terminals: Mapping[str, subprocess.Popen[bytes]]) -> list[str]:
+        """Ends the commands of terminals. Returns what is wrong with their ends."""
+        running = {name: process for name, process in terminals.items() if process.poll() is None}
+        problems = [f"{name} ended by itself with {terminals[name].returncode}" for name in terminals.keys() - running]
+        # All at once: each takes a moment to leave its group.
+        for process in running.values():
+            os.killpg(process.pid, signal.SIGINT)
+        for name, process in running.items():
+            try:
+                code = process.wait(WAIT_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                code = process.wait(WAIT_S)
+            if code:
+                problems.append(f"{name} ended with {code} after Ctrl-C")
+        return problems
 
     def _wait_for(self, url: str, block: Block) -> None:
         deadline = time.monotonic() + WAIT_S
@@ -207,5 +217,9 @@ def _normal(text: str) -> str:
 
 def _pattern(expected: str) -> re.Pattern[str]:
     lines = [_normal(line) for line in expected.splitlines() if line.strip()]
-    escaped = [".*?".join(re.escape(part) for part in line.split("...")) for line in lines]
-    return re.compile(r"[^\n]*(?:\n.*?)?".join(escaped), re.S)
+    return re.compile(r"[^\n]*(?:\n.*?)?".join(map(_line_pattern, lines)), re.M | re.S)
+
+
+def _line_pattern(line: str) -> str:
+    escaped = r"[^\n]*?".join(re.escape(part) for part in line.split("..."))
+    return f"^{escaped}$" if line.isdigit() else rf"(?<!\w){escaped}(?!\w)"

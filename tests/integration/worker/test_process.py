@@ -58,7 +58,7 @@ class Process:
             self.popen = subprocess.Popen(
                 [sys.executable, "-m", "sluice.run.standalone", str(worker), *map(str, connectors)],
                 cwd=self.folder,
-                stdout=subprocess.DEVNULL,
+                stdout=log,
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": str(CONFIGS.parent), **(env or {})},
             )
@@ -92,6 +92,7 @@ class Process:
         return self.popen is not None and self.popen.poll() is None
 
     def text(self) -> str:
+        """What the process has printed and logged."""
         return self.log.read_text()
 
 

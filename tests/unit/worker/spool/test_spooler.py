@@ -8,6 +8,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +275,13 @@ def end_of(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def has_crashed(child: int) -> bool:
+    """Whether the child has killed itself. Fails if it has ended otherwise."""
+    ended, status = os.waitpid(child, os.WNOHANG)
+    assert not ended or os.waitstatus_to_exitcode(status) == -signal.SIGKILL, f"ended with {os.waitstatus_to_exitcode(status)}"
+    return ended != 0
+
+
 class Reads:
     """Reads a spool like a query: commits a while after it has read."""
 
@@ -305,6 +313,12 @@ class Reads:
         self.position = self.reader.end
 
 
+def test_an_exit_is_no_crash(tmp_path: Path) -> None:
+    child = forked(tmp_path / "missing.properties")
+    with pytest.raises(AssertionError, match=r"ended with [1-9]"):
+        eventually(partial(has_crashed, child), "the end of the child")
+
+
 @pytest.mark.chaos
 def test_kills_at_crash_points_and_at_random_lose_and_double_nothing(file: Path, tmp_path: Path) -> None:
     file.write_text(file.read_text().replace("count=400", "count=1000000000"))
@@ -314,13 +328,13 @@ def test_kills_at_crash_points_and_at_random_lose_and_double_nothing(file: Path,
     reads.reader.open()
     for point in ("source.polled", "spool.written", "spool.renamed", "spool.indexed", "spool.confirmed"):
         child = forked(file, crash_at=point)
-        reads.read_until(lambda: os.waitpid(child, os.WNOHANG) != (0, 0))  # noqa: B023
+        reads.read_until(partial(has_crashed, child))
     for _ in range(KILLS):
         child = forked(file)
         before, kill_at = reads.count(), time.monotonic() + 0.2 * chance.random()
         reads.read_until(lambda: time.monotonic() > kill_at and reads.count() > before)  # noqa: B023
         os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        assert end_of(child) == -signal.SIGKILL
     reads.read()  # what follows is of the next process, which then takes signals
     child, before = forked(file), reads.count()
     reads.read_until(lambda: reads.count() > before)
