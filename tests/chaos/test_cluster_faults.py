@@ -15,7 +15,7 @@ from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
 from tests.cluster.cluster import Cluster
 from tests.cluster.counting import Counting
-from tests.cluster.namespace import NotAllowedError, namespace
+from tests.cluster.namespace import namespace
 from tests.cluster.proxy import broker_with_second_listener, proxied_broker
 from tests.cluster.topics import read_topic
 from tests.cluster.worker_process import WorkerProcess
@@ -119,12 +119,7 @@ def test_worker_cut_off_from_the_broker_stops_its_instances(tmp_path: Path) -> N
 @pytest.mark.long  # like the test with the proxy, it costs more than the one with a frozen worker
 def test_worker_that_loses_its_network_stops_its_instances(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        try:
-            network = stack.enter_context(namespace())
-        except NotAllowedError as e:
-            pytest.skip(
-                f"needs network namespaces, which this machine does not allow ({e}); the test with the proxy covers this case"
-            )
+        network = stack.enter_context(namespace())
         listener = f"{network.host_address}:{free_ports(1)[0]}"
         broker = stack.enter_context(broker_with_second_listener(tmp_path / "broker", listener, listener))
         cluster = stack.enter_context(Cluster(broker, tmp_path, 0, {**settings(exactly_once=False), **THREADS}))

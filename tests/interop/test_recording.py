@@ -113,7 +113,9 @@ def moved(recording: Recording, connector: str, instead: list[str]) -> Recording
 
 
 def test_repeated_statuses_are_ignored() -> None:
-    twice: Change = lambda role, records: records + records if role == "status" else records  # noqa: E731
+    def twice(role: str, records: list[Stored]) -> list[Stored]:
+        return records + records if role == "status" else records
+
     assert play(load_recording("own_offsets_topic", NAMES), twice) == []
 
 
@@ -220,7 +222,9 @@ def test_each_kind_of_difference_is_found(name: str) -> None:
 
 
 def test_missing_records_of_a_separate_offsets_topic_are_reported() -> None:
-    without: Change = lambda role, records: [] if role == "own" else records  # noqa: E731
+    def without(role: str, records: list[Stored]) -> list[Stored]:
+        return [] if role == "own" else records
+
     assert any("own: missing" in one for one in play(load_recording("own_offsets_topic", NAMES), without))
 
 

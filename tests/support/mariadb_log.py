@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 from connectors.mysql.binlog import BinlogDecoder, Event
 from sluice.embedded.mariadb import EmbeddedMariaDB
@@ -27,9 +28,10 @@ class BinaryLog:
             with connection.cursor() as cursor:
                 cursor.execute("SET @master_binlog_checksum = %s, @mariadb_slave_capability = 4", (self._checksum,))
             request = struct.pack("<IHI", self._position, _NON_BLOCKING, 4242) + self._file.encode()
-            connection._execute_command(_DUMP, request)  # type: ignore[attr-defined]
+            driver: Any = connection  # PyMySQL has no public calls for the commands of a replica
+            driver._execute_command(_DUMP, request)
             while True:
-                packet = connection._read_packet().get_all_data()  # type: ignore[no-untyped-call]
+                packet = driver._read_packet().get_all_data()
                 if packet[0] == 0xFE:
                     break
                 self.raw.append(packet)

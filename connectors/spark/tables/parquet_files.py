@@ -190,11 +190,15 @@ class ObjectTableFiles:
             # Some S3-compatible servers ignore the condition. Repeating the same content does no harm.
             self._is_conditional = not self._create(name, content)
         if not self._is_conditional:
-            raise ConnectError(
-                f"Parquet tables at {self._root} cannot be guarded against two tasks that write the same records, because this "
-                "object store ignores the condition If-None-Match of a PUT; use another store, or a local directory"
+            raise self._unguarded(
+                "this object store ignores the condition If-None-Match of a PUT; use another store, or a local directory"
             )
         return True
+
+    def _unguarded(self, why: str) -> ConnectError:
+        return ConnectError(
+            f"Parquet tables at {self._root} cannot be guarded against two tasks that write the same records, because {why}"
+        )
 
     def _create(self, name: str, content: bytes) -> bool:
         import obstore
@@ -204,7 +208,11 @@ class ObjectTableFiles:
             obstore.put(self._store, f"{self._prefix}/{name}", content, mode="create", use_multipart=False)
         except AlreadyExistsError:
             return False
-        except (BaseError, NotImplementedError) as e:  # obstore raises the second where a store has no conditional writes
+        except NotImplementedError as e:  # what obstore raises for a write that its settings do not allow
+            raise self._unguarded(
+                "AWS_CONDITIONAL_PUT=disabled in the worker's environment turns conditional writes off; remove it"
+            ) from e
+        except BaseError as e:
             raise explain(e, f"cannot write {self._root}/{name}") from e
         return True
 

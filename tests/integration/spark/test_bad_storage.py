@@ -50,8 +50,10 @@ class Disk:
 def disk(tmp_path: Path) -> Iterator[Disk]:
     folder = tmp_path / "disk"
     folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], capture_output=True, check=False).returncode:
-        pytest.skip("needs the right to mount a file system")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"a disk that gets full takes the right to mount a small one: {done.stderr.strip()}")
     yield Disk(folder)
     subprocess.run(["umount", "-l", folder], check=True)
 

@@ -21,7 +21,7 @@ from rest.polling import wait_until
 from sluice.demo.delta_table import read_delta_table
 from sluice.embedded.ports import free_ports
 from sluice.embedded.spark_cluster import EmbeddedSparkCluster
-from tests.cluster.namespace import NotAllowedError, namespace
+from tests.cluster.namespace import namespace
 from tests.support.spark_cluster import fast_settings
 
 pytestmark = [
@@ -242,22 +242,19 @@ def test_cluster_in_another_network_writes_tables_that_it_can_reach_and_names_th
     session.stop()
     hidden = tmp_path / "hidden"
     hidden.mkdir()
-    try:
-        with namespace() as network:
-            own_directory = ["sh", "-c", f'mount -t tmpfs none {hidden} && exec "$0" "$@"']
+    with namespace() as network:
+        own_directory = ["sh", "-c", f'mount -t tmpfs none {hidden} && exec "$0" "$@"']
 
-            def on_other_host(command: Any) -> list[Any]:
-                return ["ip", "netns", "exec", network.name, *own_directory, *command]
+        def on_other_host(command: Any) -> list[Any]:
+            return ["ip", "netns", "exec", network.name, *own_directory, *command]
 
-            host = network.namespace_address
-            with EmbeddedSparkCluster(tmp_path / "spark", host=host, wrap=on_other_host, dies_with_parent=True) as cluster:
-                _use_other_host(props | fast_settings(cluster), host, hidden, run, topic)
-                logs = [log.read_text() for worker in cluster.workers for log in worker.executor_logs()]
-                session.stop()
-            assert any("Finished task" in log for log in logs), logs
-            assert all(f"spark://CoarseGrainedScheduler@{network.host_address}:" in log for log in logs), "not our address there"
-    except NotAllowedError as e:
-        pytest.skip(f"needs root and network namespaces ({e})")
+        host = network.namespace_address
+        with EmbeddedSparkCluster(tmp_path / "spark", host=host, wrap=on_other_host, dies_with_parent=True) as cluster:
+            _use_other_host(props | fast_settings(cluster), host, hidden, run, topic)
+            logs = [log.read_text() for worker in cluster.workers for log in worker.executor_logs()]
+            session.stop()
+        assert any("Finished task" in log for log in logs), logs
+        assert all(f"spark://CoarseGrainedScheduler@{network.host_address}:" in log for log in logs), "not our address there"
 
 
 def _use_other_host(props: dict[str, str], host: str, hidden: Path, run: Any, topic: Any) -> None:

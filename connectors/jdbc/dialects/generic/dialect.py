@@ -157,7 +157,7 @@ class GenericDialect(Dialect):
         try:
             expression: Any = sqlalchemy.literal(value, type_)
             return str(expression.compile(dialect=self.sa, compile_kwargs={"literal_binds": True}))
-        except (SQLAlchemyError, NotImplementedError) as e:  # SQLAlchemy's types raise the second for values without a literal
+        except SQLAlchemyError as e:
             raise DataError(f"Field {field.name}: {self.backend} cannot write the default {value!r} into a table") from e
 
     # --- writing

@@ -159,18 +159,12 @@ def outcome(read: Callable[[], Any]) -> Any:
         return e.message
 
 
-ROW = Schema(
-    Type.STRUCT,
-    fields=[
-        ("id", Schema.INT32),
-        ("name", Schema.OPTIONAL_STRING),
-        ("inner", Schema(Type.STRUCT, fields=[("small", Schema.INT8), ("many", Schema(Type.ARRAY, value_schema=Schema.INT64))])),
-    ],
-)
+INNER = Schema(Type.STRUCT, fields=[("small", Schema.INT8), ("many", Schema(Type.ARRAY, value_schema=Schema.INT64))])
+ROW = Schema(Type.STRUCT, fields=[("id", Schema.INT32), ("name", Schema.OPTIONAL_STRING), ("inner", INNER)])
 
 
 def row(**changes: Any) -> Struct:
-    inner = Struct(ROW.field("inner").schema, [changes.pop("small", 1), changes.pop("many", [1])])  # type: ignore[union-attr]
+    inner = Struct(INNER, [changes.pop("small", 1), changes.pop("many", [1])])
     return Struct(ROW, [changes.get("id", 1), changes.get("name"), inner])
 
 
@@ -240,8 +234,7 @@ def test_struct_needs_an_equal_schema() -> None:
     with pytest.raises(DataError, match="Mismatching schema"):
         converter().encode_batch("t", ROW, [Struct(other, [1])] * 20)
     equal = ROW.replace()
-    inner = Struct(equal.field("inner").schema, [1, [1]])  # type: ignore[union-attr]
-    written = converter().encode_batch("t", ROW, [Struct(equal, [1, None, inner])] * 20)
+    written = converter().encode_batch("t", ROW, [Struct(equal, [1, None, Struct(INNER, [1, [1]])])] * 20)
     assert written == converter().encode_batch("t", ROW, [row()] * 20)
 
 

@@ -315,3 +315,9 @@ def test_tables_are_described_without_what_the_dialect_cannot_list(
     assert [record.message for record in caplog.records] == [
         f"SQLAlchemy's dialect sqlite cannot list {what}: tables are described without them" for what in ("primary keys", "views")
     ]
+
+
+def test_a_default_that_the_database_has_no_literal_for_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SqlServerDialect, "_type_of", lambda *_: sa.JSON())  # SQLAlchemy writes no literals of documents
+    with pytest.raises(DataError, match=r"^Field f: mssql cannot write the default 'x' into a table$"):
+        SQL_SERVER.literal(SinkField("f", Schema.STRING.replace(default="x")))

@@ -143,3 +143,10 @@ def test_key_columns_come_from_the_record_key_first() -> None:
         with_key_columns(base, ["id"], False)
     # With key.columns a bare tombstone only repeats the delete before it.
     assert with_key_columns(base, ["id"], True).num_rows == 1
+
+
+def test_a_type_that_cannot_be_a_key_is_refused_by_name() -> None:
+    found = changes([("c", 1, "a", "a"), ("c", 2, "a", "a")])
+    lists = found.image.set_column(0, "id", pa.array([[1], [2]]))
+    with pytest.raises(DataError, match="topic t: key columns id have a type that cannot be a key"):
+        latest_per_key(ChangeBatch("t", found.meta, lists, None), ["id"], "hard")

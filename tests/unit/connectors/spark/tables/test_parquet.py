@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+import obstore.store
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -289,3 +290,13 @@ def test_first_commit_of_another_task_after_the_manifest_was_read_is_not_taken_f
     assert append_range(one, 0, 1) is None
     assert one.committed_offsets([]).ends == {PARTITION: 1}
     assert visible(path) == [(0, 0)]
+
+
+def test_conditional_writes_that_are_turned_off_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
+    store = obstore.store.S3Store("b", access_key_id="a", secret_access_key="s", region="us-east-1")
+    files = parquet_files.ObjectTableFiles(fs.LocalFileSystem(), "b/t", store, "t")
+    with pytest.raises(
+        ConnectError, match=r"^Parquet tables at b/t cannot be guarded .*AWS_CONDITIONAL_PUT=disabled.*remove it$"
+    ):
+        files.put_if_absent("x", b"")
