@@ -36,7 +36,8 @@ PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 compiled: setup $(STAMPS)/test-services $(STAMPS)/assertions
 	@$(BIN)/python -m compileall -q -j 0 $(CODE)
 
-# pytest compiles tests in its own way and keeps the results. Once, or each of the four processes would compile all tests.
+# pytest compiles tests in its own way and keeps the results. Once, or each of the four processes would compile all tests. A test
+# that cannot be collected is reported by the run.
 $(STAMPS)/assertions: $(STAMPS)/packages
 	@echo "Compiling tests" >&2
 	@for part in tests/unit "tests --ignore=tests/unit"; do $(PYTEST) --collect-only --all $$part > /dev/null & done; wait

@@ -94,8 +94,12 @@ _ALIKE = ("Cn", "Co", "Cs")
 @cache
 def _categories() -> list[tuple[str, int, int]]:
     """Returns the runs of code points of one category: category, first, last."""
-    runs = groupby(range(LAST + 1), key=lambda point: unicodedata.category(chr(point)))
-    return [(category, points[0], points[-1]) for category, run in runs for points in [list(run)]]
+    found, low = [], 0
+    for category, run in groupby(map(unicodedata.category, map(chr, range(LAST + 1)))):
+        high = low + len(list(run)) - 1
+        found.append((category, low, high))
+        low = high + 1
+    return found
 
 
 DIGIT = of_text("0123456789")

@@ -13,13 +13,7 @@ from connect.record import TopicPartition
 from connect.sink import SinkTask
 from connect.version import sluice_version
 from connectors.spark.config import SparkSinkConfig, parse_config
-from connectors.spark.config_keys import (
-    CONF_PREFIX,
-    FRESHNESS_PREFIX,
-    PARQUET,
-    PROPERTIES_PREFIX,
-    config_def,
-)
+from connectors.spark.config_keys import CONF_PREFIX, FRESHNESS_PREFIX, PARQUET, PROPERTIES_PREFIX, config_def
 from connectors.spark.schema_settings import EVOLUTION_PREFIX, RENAMES_PREFIX
 
 if TYPE_CHECKING:

@@ -131,6 +131,8 @@ class TableReader:
         """The state that the next commit is planned on; None when it must be read again."""
         self.partitions: Collection[TopicPartition] = ()
         """The task's: what it knows of their ends must not change without it."""
+        self._is_taken_over = False
+        """Whether another task has moved ends of these partitions: they must be read again before anything is committed."""
         self._refusal = ""
 
     @property
@@ -146,6 +148,7 @@ class TableReader:
         before, self.known = self.known, None
         if self._refusal:
             raise ConnectError(self._refusal)
+        self._is_taken_over = False
         handle = self.open()
         if handle is None:
             if before is not None:
@@ -271,7 +274,7 @@ class TableReader:
         """The newest state; None when that differs from the known one in more than rows of others."""
         known = self.known
         handle = self.open()
-        if known is None or handle is None:
+        if known is None or handle is None or self._is_taken_over:
             return None
         state = self.read(handle)
         if not known.has_schema_of(state):
@@ -289,7 +292,7 @@ class TableReader:
                 return None
             now = newer.offsets.of(self._settings.connector)
             if any(own.get(identity) != now.get(identity) for identity in moved):
-                self.known = None  # another task has taken over: the ends must be read again before anything is committed
+                self._is_taken_over = True
                 return None
             known = newer
         return known if all(known.columns.get(member.name) == member.type for member in schema) else None

@@ -227,8 +227,12 @@ class IcebergTable:
 
     def _follow(self, known: KnownSnapshot, change: IcebergChange, answer: Json) -> None:
         """Moves on to an own commit."""
-        entries = [{**entry, "sequence": answer["sequence"]} for entry in change.entries()]
-        known.move_on(answer, lambda indexed: indexed.apply_own(entries, change.removed, change.new_rows))
+
+        def apply(indexed: IndexedFiles) -> None:
+            entries = [{**entry, "sequence": answer["sequence"]} for entry in change.entries()]
+            indexed.apply_own(entries, change.removed, change.new_rows)
+
+        known.move_on(answer, apply)
         if known.indexed is not None:
             self._figures |= known.indexed.figures()
         elif "total-data-files" in answer["summary"]:

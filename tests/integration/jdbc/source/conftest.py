@@ -52,8 +52,8 @@ def postgres_database(server: EmbeddedPostgres) -> Iterator[Database]:
             for statement in statements:
                 connection.execute(statement.encode())
 
+    server.create_database(name)
     with connect("postgres") as connection:
-        connection.execute(f"CREATE DATABASE {name} STRATEGY file_copy".encode())
         # A statement that never gets its lock fails, instead of the whole test.
         connection.execute(f"ALTER DATABASE {name} SET lock_timeout = '{WAIT_S:g}s'".encode())
     config = {
