@@ -38,7 +38,8 @@ def make_writer(
     config: SparkSinkConfig, table: str, lease: Sessions | None, staging: Staging | None, identify: Identify, task: str = "0"
 ) -> TableWriter:
     """The writer of one table in the configured format, for the task of this number. Waits for Spark."""
-    return TableWriter(table, config.of_table(table), open_table(config, table, lease, staging, identify, task))
+    opened = open_table(config, table, lease, staging, identify, task)
+    return TableWriter(table, config.of_table(table), opened, identify)
 
 
 def reaches_jvm(spark: SparkConfig) -> bool:
