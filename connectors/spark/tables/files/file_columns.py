@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
 from pyarrow.types import is_nested
 
 from connect.errors import DataError, SchemaError
