@@ -106,6 +106,11 @@ class ColumnsInFile:
         found = (self.stored.get(_key(column.in_files)) for column in self.wanted.columns)
         return [field.name for field in found if field is not None]
 
+    @property
+    def has_views(self) -> bool:
+        """Whether the file's columns may have views of text or bytes, which few of Arrow's functions take."""
+        return any("_view" in str(field.type) for field in self.stored.values())
+
     def complete(self, rows: pa.Table) -> pa.Table:
         """The columns of the table, from rows with those columns of the file. Raises UnreadableColumn."""
         found = {}

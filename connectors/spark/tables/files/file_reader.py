@@ -43,9 +43,11 @@ class FileRows:
         """As :meth:`read`, from the open file. Raises UnreadableColumn."""
         found = columns.in_file(parquet.schema_arrow, self.file.path, self.file.values)
         for rows, mask in self._read_selected(parquet, found.names, batch_rows):
-            kept = rows if mask is None else rows.filter(mask)
+            # Arrow cannot select rows of views.
+            kept = rows if mask is None or found.has_views else rows.filter(mask)
             if kept.num_rows:
-                yield found.complete(kept)
+                kept = found.complete(kept)
+                yield kept.filter(mask) if mask is not None and found.has_views else kept
 
     def _read_selected(
         self, parquet: pq.ParquetFile, names: Sequence[str], batch_rows: int

@@ -108,9 +108,15 @@ def _leaves_in(array: pa.Array, path: str) -> Iterator[tuple[str, pa.Array]]:
         for place, member in enumerate(array.type):
             yield from _leaves_in(array.field(place), f"{path}.{member.name}")
     elif t.is_list(array.type):
-        yield from _leaves_in(array.values, f"{path}.list.element")
+        yield from _leaves_in(_within(array.offsets, array.values), f"{path}.list.element")
     elif t.is_map(array.type):
-        yield from _leaves_in(array.keys, f"{path}.key_value.key")
-        yield from _leaves_in(array.items, f"{path}.key_value.value")
+        yield from _leaves_in(_within(array.offsets, array.keys), f"{path}.key_value.key")
+        yield from _leaves_in(_within(array.offsets, array.items), f"{path}.key_value.value")
     else:
         yield path, array
+
+
+def _within(offsets: pa.Array, values: pa.Array) -> pa.Array:
+    """Those of the values that are in one of the lists, which may be a part of others."""
+    first = offsets[0].as_py()
+    return values.slice(first, offsets[-1].as_py() - first)
