@@ -41,7 +41,7 @@ class ById:
 
     def fields(self, schema: pa.Schema, path: str, values: Values) -> Iterable[pa.Field]:
         if not len(schema) or any(field_id(field) is not None for field in schema):
-            return schema
+            return list(schema)
         if self.mapping is None:
             raise ConnectError(
                 f"the file {path} has no field IDs, and the table has no property {NAME_MAPPING}. Set the property, or rewrite "
@@ -84,10 +84,12 @@ def _partition_value(value: Any, type_: pa.DataType, column: str) -> pa.Scalar:
     t = pa.types
     if value is None:
         return pa.scalar(None, type_)
+    if t.is_floating(type_):
+        return pa.scalar(float(value), type_)  # also of the text NaN
     if isinstance(value, str):
         return default_value(value, type_, column)
     if t.is_temporal(type_):
         return pa.scalar(value, pa.int32() if t.is_date32(type_) else pa.int64()).cast(type_)
     if t.is_string(type_):
         return pa.scalar(str(value if isinstance(value, uuid.UUID) else uuid.UUID(bytes=value)))
-    return pa.scalar(float(value) if t.is_floating(type_) else value, type_)
+    return pa.scalar(value, type_)

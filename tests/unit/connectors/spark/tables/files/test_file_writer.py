@@ -55,7 +55,7 @@ ALL = {"id", "plain", "s.y", "s.n", "m.key_value.key"}
 def written(folder: Path, kind: str, rows: pa.Table) -> Path:
     files = fs.LocalFileSystem()
     if kind == "delta":
-        return folder / DataFileWriter(files, str(folder), 2).write(rows)["path"]
+        return folder / str(DataFileWriter(files, str(folder), 2).write(rows)["path"])
     if kind == "iceberg":
         return Path(IcebergFileWriter(files, str(folder), new_schema(TYPES), 0, 2).write(rows, ())["path"])
     tp = TopicPartition("t", 0)

@@ -142,6 +142,8 @@ def test_columns_are_found_by_their_ids(tmp_path: Path) -> None:
         (pa.date32(), "2024-05-06", dt.date(2024, 5, 6)),
         (pa.timestamp("us", "UTC"), "2024-05-06T07:08:09.000001+00:00", dt.datetime(2024, 5, 6, 7, 8, 9, 1, dt.UTC)),
         (pa.binary(), "00ff", b"\x00\xff"),
+        (pa.float32(), "Infinity", float("inf")),
+        (pa.float64(), 1, 1.0),
         (pa.int32(), None, None),
     ],
     ids=str,
