@@ -34,11 +34,13 @@ class FileWriter:
         first, second = next(groups, None), next(groups, None)
         if first is None:
             return 0
-        whole = rows if isinstance(rows, pa.Table) else first if second is None else None
-        options = {"write_statistics": bounded_columns(first.schema, whole)}
+        schema, whole = first.schema, rows if isinstance(rows, pa.Table) else first if second is None else None
+        options = {"write_statistics": bounded_columns(schema, whole)}
+        groups = itertools.chain([first] if second is None else [first, second], groups)
+        del first, second, whole  # row groups are large
         count = 0
-        with self._create(path) as stream, self.open_writer(stream, first.schema, **options) as parquet:
-            for group in itertools.chain([first] if second is None else [first, second], groups):
+        with self._create(path) as stream, self.open_writer(stream, schema, **options) as parquet:
+            for group in groups:
                 parquet.write_table(group)
                 count += group.num_rows
         return count
