@@ -21,8 +21,9 @@ from pyiceberg.manifest import MANIFEST_LIST_FILE_SCHEMAS, data_file_with_partit
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StructType
 
+from connectors.spark.tables.files.file_columns import FIELD_ID
 from connectors.spark.tables.iceberg.puffin import encode_puffin
-from connectors.spark.tables.iceberg.types import FIELD_ID, file_schema
+from connectors.spark.tables.iceberg.types import file_schema
 from tests.support.write_at_once import write_at_once
 
 Row = dict[str, Any]

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.data import logical
-from connect.data.schema import Schema, Type
+from connect.data.schema import Field, Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError, SchemaError
 from connectors.spark.decode import arrow_casts
@@ -149,6 +149,10 @@ _NAMED = {
     ("io.debezium.time.ZonedTimestamp", Type.STRING): _stored(pa.string(), UTC_TIMESTAMP, arrow_casts.instant_of_text),
 }
 _VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
+_WITHOUT_FIELDS = (
+    "a struct without fields cannot become a column; remove it from the records, for example with the transformation "
+    "ReplaceField, or give it a field"
+)
 
 
 def row_for_schema(schema: Schema, variants: VariantColumns, *, fills_defaults: bool = True) -> ColumnConversion:
@@ -156,8 +160,18 @@ def row_for_schema(schema: Schema, variants: VariantColumns, *, fills_defaults: 
 
     ``fills_defaults``: a null in JSON becomes the field's default.
     """
-    fields = schema.fields or ()
-    return struct_column([(f.name, column_of_row(f.name, f.schema, variants, fills_defaults=fills_defaults)) for f in fields])
+    return _struct_of(schema, lambda f: column_of_row(f.name, f.schema, variants, fills_defaults=fills_defaults))
+
+
+def _struct_of(schema: Schema, column_of: Callable[[Field], ColumnConversion]) -> ColumnConversion:
+    """The struct of a schema's fields. Raises SchemaError, which names the field."""
+    found = []
+    for member in schema.fields or ():
+        try:
+            found.append((member.name, column_of(member)))
+        except SchemaError as e:
+            raise SchemaError(f"field {member.name}: {e.message}") from e
+    return struct_column(found)
 
 
 def column_of_row(name: str, schema: Schema, variants: VariantColumns, *, fills_defaults: bool = True) -> ColumnConversion:
@@ -218,7 +232,9 @@ def column_for_schema(
         if named is not None:
             return named
     if schema.type is Type.STRUCT:
-        return struct_column([(f.name, _field(f.schema, variants, fills_defaults)) for f in schema.fields or ()])
+        if not schema.fields:
+            raise SchemaError(_WITHOUT_FIELDS)
+        return _struct_of(schema, lambda f: _field(f.schema, variants, fills_defaults))
     if schema.type is Type.ARRAY and schema.value_schema is not None:
         return list_column(column_for_schema(schema.value_schema, variants, fills_defaults=fills_defaults))
     if schema.type is Type.MAP and schema.key_schema is not None and schema.value_schema is not None:
@@ -299,7 +315,7 @@ def struct_column(fields: list[tuple[str, ColumnConversion]]) -> ColumnConversio
 
     def _struct(parts: list[pa.Array], array: pa.Array) -> pa.Array:
         if not parts:
-            raise SchemaError("a struct without fields cannot become a column")
+            raise SchemaError(_WITHOUT_FIELDS)
         return pa.StructArray.from_arrays(parts, fields=list(table), mask=array.is_null() if array.null_count else None)
 
     def prepare(value: Any) -> Any:

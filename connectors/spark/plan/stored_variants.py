@@ -9,32 +9,15 @@ from connect.errors import SchemaError
 from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.decode.shredded_variants import assemble_variants, is_shredded
 from connectors.spark.decode.variant import VARIANT, is_variant
-from connectors.spark.plan.evolution import cast_column, contains_variant
-
-
-def cast_stored(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> pa.ChunkedArray:
-    """Casts a column of a data file to the table's type. Files have a VARIANT as a struct whose fields are in any order."""
-    if column.type != type_:
-        try:
-            column = _mark_variants(column, type_)
-        except SchemaError as e:
-            raise SchemaError(f"column {name}: {e}") from e
-    return cast_column(column, type_, name)
+from connectors.spark.plan.evolution import contains_variant
 
 
 def for_file(rows: pa.Table) -> pa.Table:
     """The rows as Parquet takes them: the fields of a VARIANT have no nulls, although its column has."""
     for at, member in enumerate(rows.schema):
         if contains_variant(member.type):
-            rows = rows.set_column(at, member, _mark_variants(rows[member.name], member.type))
+            rows = rows.set_column(at, member, pa.chunked_array([_marked(as_array(rows[member.name]), member.type)]))
     return rows
-
-
-def _mark_variants(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
-    """The column with VARIANTs where the type has them."""
-    if not contains_variant(type_):
-        return column
-    return pa.chunked_array([_marked(as_array(column), type_)])
 
 
 def stored_variants(array: pa.Array) -> pa.Array:
@@ -43,7 +26,7 @@ def stored_variants(array: pa.Array) -> pa.Array:
         return assemble_variants(array)
     if not pa.types.is_struct(array.type) or {f.name for f in array.type} != {f.name for f in VARIANT}:
         raise SchemaError(f"a data file has a VARIANT as {array.type}, which is not supported")
-    parts = [pc.fill_null(array.field(array.type.get_field_index(f.name)), b"") for f in VARIANT]
+    parts = [pc.fill_null(array.field(array.type.get_field_index(f.name)).cast(pa.binary()), b"") for f in VARIANT]
     return pa.StructArray.from_arrays(parts, fields=list(VARIANT), mask=array.is_null() if array.null_count else None)
 
 

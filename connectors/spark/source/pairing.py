@@ -9,7 +9,8 @@ on the rows, their order, the key columns, and ``max_rows``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,8 +19,11 @@ import pyarrow.compute as pc
 
 from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.source.table_feed import CREATE_CODE, UPDATE_CODE, FeedChanges, deleted
+from connectors.spark.tables.files.file_columns import FileColumns
+from connectors.spark.tables.files.file_reader import FileRows
 from connectors.spark.tables.files.key_encoding import encode_keys
 from connectors.spark.tables.files.key_index import EncodedKeys, Ints64, Mask
+from connectors.spark.tables.files.live_files import LiveFiles
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _NO_ROW = -1
@@ -35,6 +39,25 @@ class RowSource(Protocol):
     def read(self, columns: Mapping[str, pa.DataType] | None = None) -> Iterator[pa.Table]:
         """Yields the rows in order; only some columns if they are given."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileRowSets:
+    """Rows of several files, in order (:class:`RowSource`)."""
+
+    files: LiveFiles
+    sets: Sequence[FileRows]
+    choose: Callable[[Mapping[str, pa.DataType] | None], FileColumns]
+    """How some columns are read, or all."""
+    batch_rows: int
+
+    def count(self) -> int:
+        return sum(one.count(self.files) for one in self.sets)
+
+    def read(self, columns: Mapping[str, pa.DataType] | None = None) -> Iterator[pa.Table]:
+        wanted = self.choose(columns)
+        for one in self.sets:
+            yield from one.read(self.files, wanted, self.batch_rows)
 
 
 def pair_rows(

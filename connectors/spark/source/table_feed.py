@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from connect.change_events.envelope import CREATE, DELETE, READ, UPDATE
 from connectors.spark.source.offsets import FeedPosition, StorablePosition
+from connectors.spark.tables.files.file_columns import FileColumns
 
 Codes = np.ndarray[Any, np.dtype[np.uint8]]
 READ_CODE, CREATE_CODE, UPDATE_CODE, DELETE_CODE = (ord(op) for op in (READ, CREATE, UPDATE, DELETE))
@@ -36,6 +37,11 @@ class TableSchema:
     @property
     def types(self) -> dict[str, pa.DataType]:
         return {column.name: column.type for column in self.columns}
+
+    def file_columns(self, types: Mapping[str, pa.DataType] | None = None) -> FileColumns:
+        """How files that have columns by name have those of the schema, or those of ``types``, which can have others, too."""
+        others = {column.name: column.in_files for column in self.columns if column.in_files is not None}
+        return FileColumns.by_name(types or self.types, others)
 
 
 @dataclass(frozen=True, slots=True)

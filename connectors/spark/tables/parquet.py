@@ -22,6 +22,7 @@ from connectors.spark.errors import explain
 from connectors.spark.plan.evolution import Columns, missing_columns, with_additions
 from connectors.spark.s3_settings import S3Settings
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit
+from connectors.spark.tables.files.file_writer import bounded_columns
 from connectors.spark.tables.parquet_compaction import CompactionResult, ParquetCompaction
 from connectors.spark.tables.parquet_files import PREFIX, SUFFIX, is_table_file, open_table_files
 from connectors.spark.tables.parquet_manifest import (
@@ -236,7 +237,9 @@ class ParquetTable:
         draft = f"{self._drafts_folder()}/{self._epoch or 0:010d}-{uuid.uuid4().hex}.draft"
         try:
             with self._files.open_output(draft) as stream:
-                pq.write_table(rows.replace_schema_metadata(), stream, compression="zstd")
+                rows = rows.replace_schema_metadata()
+                bounded = bounded_columns(rows.schema, rows)
+                pq.write_table(rows, stream, compression="zstd", write_statistics=bounded)
         except BaseException:
             with contextlib.suppress(OSError):
                 self._files.delete(draft)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from connect import crash_points
 from connect.errors import DataError, SchemaError
 from connectors.spark.plan.evolution import Columns, cast_column
+from connectors.spark.tables.files.file_writer import bounded_columns
 from connectors.spark.tables.parquet_files import SUFFIX, TableFile, TableFiles, is_table_file
 from connectors.spark.tables.parquet_manifest import FileSwap, Manifest
 
@@ -120,7 +121,8 @@ class ParquetCompaction:
         schema = pa.schema([(n, t) for n, t in columns.items() if n in found])
         if found - set(schema.names):
             raise SchemaError(f"the manifest lacks the columns {', '.join(sorted(found - set(schema.names)))}")
-        with self._files.open_output(draft) as stream, pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+        options = {"compression": "zstd", "write_statistics": bounded_columns(schema, None)}
+        with self._files.open_output(draft) as stream, pq.ParquetWriter(stream, schema, **options) as writer:
             held: list[pa.Table] = []
             for part in self._parts(names, schema):
                 held.append(part)

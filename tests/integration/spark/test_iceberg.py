@@ -227,6 +227,27 @@ def test_a_column_that_spark_renamed_keeps_its_values_in_an_upsert(lake: Iceberg
 
 
 @pytest.mark.usefixtures("no_maintenance_thread")
+@pytest.mark.long
+def test_files_without_ids_keep_their_values_in_upserts_and_merges(lake: IcebergLake, tmp_path: Path) -> None:
+    name, plain = lake.access.name, tmp_path / "plain"
+    columns = "id INT, v STRING, note STRING, day DATE"
+    lake.sql(f"CREATE TABLE {name} ({columns}) USING iceberg PARTITIONED BY (day) TBLPROPERTIES ('format-version' = '3')")
+    row = "CAST(id AS INT) AS id, concat('large', id) AS v, 'dropped' AS note, DATE'2026-05-06' AS day"
+    lake.spark.sql(f"SELECT {row} FROM range(0, 3, 1, 1)").write.partitionBy("day").parquet(str(plain))
+    lake.sql(f"CALL {CATALOG}.system.add_files(table => 't', source_table => '`parquet`.`{plain}`')")
+    for change in ("RENAME COLUMN v TO w", "DROP COLUMN note", "ADD COLUMN note STRING"):
+        lake.sql(f"ALTER TABLE {name} {change}")
+    before = sorted(lake.access.by_spark(lake.spark).to_pylist(), key=lambda row: row["id"])
+    assert [(row["w"], row["day"]) for row in before] == [(f"large{number}", dt.date(2026, 5, 6)) for number in range(3)]
+    lake.start(write_mode="upsert", key_columns="id", missing_columns="keep", compaction_min_files="2")
+    placeholder = "__debezium_unavailable_value"
+    lake.write({"id": 0, "w": placeholder}, {"id": 1, "w": "c"}, fields=(ID, field("w", "string")))
+    lake.task_run.task.delivery.scheduler.table("t").writer.maintain(lambda: False)
+    assert len(lake.sql(f"SELECT 1 FROM {name}.data_files")) == 1
+    assert lake.rows() == [before[0], {**before[1], "w": "c"}, before[2]]
+
+
+@pytest.mark.usefixtures("no_maintenance_thread")
 def test_rows_keep_their_ids_when_files_are_merged(lake: IcebergLake) -> None:
     lake.start(write_mode="upsert", key_columns="id", compaction_min_files="3")
     for number in range(6):

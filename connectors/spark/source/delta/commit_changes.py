@@ -16,7 +16,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +23,8 @@ import pyarrow.compute as pc
 
 from connect.errors import ConnectError, SchemaError
 from connectors.spark.plan.evolution import cast_column
-from connectors.spark.source.columns_by_name import ColumnsByName
 from connectors.spark.source.delta.files import DeltaFiles
-from connectors.spark.source.file_rows import FileRows, FileRowSets
-from connectors.spark.source.pairing import RowSource, pair_rows
+from connectors.spark.source.pairing import FileRowSets, RowSource, pair_rows
 from connectors.spark.source.table_feed import (
     CREATE_CODE,
     DELETE_CODE,
@@ -38,6 +35,7 @@ from connectors.spark.source.table_feed import (
     inserted,
 )
 from connectors.spark.tables.delta.log import Action, LoggedCommit
+from connectors.spark.tables.files.file_reader import FileRows
 
 CHANGE_TYPE = "_change_type"
 _INSERT, _DELETE, _BEFORE, _AFTER = "insert", "delete", "update_preimage", "update_postimage"
@@ -89,7 +87,7 @@ class CommitReader:
             yield None if changes is None else SchemaChanges(schema, changes)
 
     def _rows(self, sets: Sequence[FileRows], schema: TableSchema) -> FileRowSets:
-        return FileRowSets(self.files.files, sets, partial(ColumnsByName.of, schema), self.batch_rows)
+        return FileRowSets(self.files.files, sets, schema.file_columns, self.batch_rows)
 
     def _row_sets(self, commit: LoggedCommit, is_partitioned: bool) -> tuple[list[FileRows], list[FileRows]]:
         """Deleted and inserted rows, by file."""
@@ -124,7 +122,7 @@ class CommitReader:
             return
         columns = {**schema.types, CHANGE_TYPE: pa.string()}
         for one in sets:
-            yield from _adjacent_changes(one.read(self.files.files, ColumnsByName.of(schema, columns), self.batch_rows), schema)
+            yield from _adjacent_changes(one.read(self.files.files, schema.file_columns(columns), self.batch_rows), schema)
 
 
 def _require_partition_values(commit: LoggedCommit) -> None:

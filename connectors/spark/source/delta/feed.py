@@ -11,13 +11,11 @@ from typing import Any
 from pyarrow import fs
 
 from connect.errors import ConnectError
-from connectors.spark.source.columns_by_name import ColumnsByName
 from connectors.spark.source.config import LATEST, SNAPSHOT
 from connectors.spark.source.delta.commit_changes import CommitReader
 from connectors.spark.source.delta.files import DeltaFiles, open_files
 from connectors.spark.source.delta.table_state import DeltaStates, LogFiles, TableDefinition
 from connectors.spark.source.errors import VersionGapError
-from connectors.spark.source.file_rows import FileRows
 from connectors.spark.source.key_columns import check_keys
 from connectors.spark.source.offsets import FeedPosition
 from connectors.spark.source.positioned_feed import FeedSettings, VersionedFeed
@@ -31,6 +29,7 @@ from connectors.spark.source.table_feed import (
     inserted,
 )
 from connectors.spark.tables.delta.log import LoggedCommit
+from connectors.spark.tables.files.file_reader import FileRows
 from connectors.spark.tables.files.live_files import UnreadableFile
 
 _LIST_INTERVAL_S = 10.0
@@ -155,7 +154,7 @@ class DeltaFeed(VersionedFeed):
                 if row + count <= position.row and count:
                     row += count  # a restart: these rows are done
                     continue
-                for table in rows.read(self._data.files, ColumnsByName.of(schema), self._settings.batch_rows):
+                for table in rows.read(self._data.files, schema.file_columns(), self._settings.batch_rows):
                     yield from self._unread(version, schema, inserted(table, READ_CODE), row)
                     row += table.num_rows
         self._data.forget_vectors()

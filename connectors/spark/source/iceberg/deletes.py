@@ -15,14 +15,16 @@ import pyarrow.parquet as pq
 
 from connect.errors import ConnectError
 from connectors.spark.source.errors import UnsupportedTableError
-from connectors.spark.source.file_rows import FileRows
-from connectors.spark.source.iceberg.columns import IcebergColumns, identity_values
+from connectors.spark.source.iceberg.columns import ROW_TYPES
 from connectors.spark.source.iceberg.manifests import EQUALITY_DELETES, PARQUET, POSITION_DELETES, FileEntry
 from connectors.spark.source.iceberg.metadata import Json, TableMetadata
+from connectors.spark.tables.files.file_columns import FileColumns
+from connectors.spark.tables.files.file_reader import FileRows
 from connectors.spark.tables.files.key_encoding import comparable_bytes
 from connectors.spark.tables.files.live_files import LiveFile, LiveFiles, reading
 from connectors.spark.tables.files.row_bitmaps import Rows
 from connectors.spark.tables.iceberg import puffin
+from connectors.spark.tables.iceberg.columns import file_columns, identity_values
 
 NO_ROWS: Rows = np.empty(0, np.int64)
 _BATCH_ROWS = 50_000
@@ -66,8 +68,7 @@ class DeleteReader:
                 f"the file {entry.path} of table {self.table} has the partition spec {entry.spec}, which the table's metadata no "
                 "longer has. Rewrite the data files with Spark (CALL <catalog>.system.rewrite_data_files), and read from there on"
             )
-        values = identity_values(entry.partition, spec or {})
-        return LiveFile(0, {"values": values}, entry.path, 0, entry.rows)
+        return LiveFile(0, {}, entry.path, 0, entry.rows, values=identity_values(entry.partition, spec or {}))
 
     def paths(self, delete: FileEntry) -> Iterable[str]:
         """The data files in which a vector or a file of position deletes has rows."""
@@ -126,7 +127,7 @@ class DeleteReader:
         self._matches[data.path, delete.path] = rows_found = np.concatenate(found) if found else NO_ROWS
         return rows_found
 
-    def _keys_of(self, delete: FileEntry, columns: IcebergColumns) -> pa.ChunkedArray:
+    def _keys_of(self, delete: FileEntry, columns: FileColumns) -> pa.ChunkedArray:
         if delete.path not in self._equal_keys:
             if sum(keys.nbytes for keys in self._equal_keys.values()) > _KEPT_KEYS_BYTES:
                 self._equal_keys.clear()
@@ -134,10 +135,10 @@ class DeleteReader:
             self._equal_keys[delete.path] = pa.chunked_array(parts, pa.binary())
         return self._equal_keys[delete.path]
 
-    def _read(self, entry: FileEntry, columns: IcebergColumns) -> Iterator[pa.Table]:
+    def _read(self, entry: FileEntry, columns: FileColumns) -> Iterator[pa.Table]:
         return FileRows(self.live_file(entry)).read(self.files, columns, _BATCH_ROWS)
 
-    def _equality_columns(self, delete: FileEntry) -> IcebergColumns:
+    def _equality_columns(self, delete: FileEntry) -> FileColumns:
         # A column that was dropped since is in an older schema.
         known: dict[int, Json] = {}
         for schema in [*self.metadata.schemas.values(), self.metadata.schemas[self.metadata.current_schema_id]]:
@@ -149,7 +150,7 @@ class DeleteReader:
                 "does not read. Rewrite the data files with Spark (CALL <catalog>.system.rewrite_data_files with "
                 "'delete-file-threshold' => '1'), and read from there on"
             )
-        return IcebergColumns(tuple(known[number] for number in delete.equality_ids), self.metadata, self.table)
+        return file_columns([known[number] for number in delete.equality_ids], self.metadata.properties, ROW_TYPES)
 
 
 def _keys(rows: pa.Table) -> pa.Array:

@@ -13,7 +13,7 @@ from pyarrow import fs
 from connect.errors import ConnectError
 from connectors.spark.source.config import LATEST, SNAPSHOT
 from connectors.spark.source.errors import VersionGapError
-from connectors.spark.source.iceberg.columns import columns_of, table_schema
+from connectors.spark.source.iceberg.columns import ROW_TYPES, table_schema
 from connectors.spark.source.iceberg.deletes import DeleteReader
 from connectors.spark.source.iceberg.manifests import ManifestReader
 from connectors.spark.source.iceberg.metadata import Json, Snapshot, TableMetadata
@@ -32,6 +32,7 @@ from connectors.spark.source.table_feed import (
     inserted,
 )
 from connectors.spark.tables.files.live_files import LiveFiles, UnreadableFile
+from connectors.spark.tables.iceberg.columns import file_columns
 from connectors.spark.tables.iceberg.file_format import IcebergFormat
 
 _LOAD_INTERVAL_S = 10.0
@@ -195,7 +196,7 @@ class IcebergFeed(VersionedFeed):
             schema = self._schema(metadata.schemas[metadata.current_schema_id])  # a table without rows
         else:
             node = metadata.read_schema(snapshot)
-            schema, columns = self._schema(node), columns_of(node, metadata, self._location)
+            schema, columns = self._schema(node), file_columns(node["fields"], metadata.properties, ROW_TYPES)
             version = FeedVersion(metadata.table_id, snapshot.version, snapshot.ts_ms, True, "", snapshot.id)
             self._position = position = replace(position, snapshot_id=snapshot.id)
             row, reader = 0, self._require_reader()
@@ -232,7 +233,8 @@ class IcebergFeed(VersionedFeed):
         )
         row = 0
         with self._naming_missing(snapshot, metadata):
-            for changes in self._require_reader().read(snapshot, columns_of(node, metadata, self._location), schema):
+            columns = file_columns(node["fields"], metadata.properties, ROW_TYPES)
+            for changes in self._require_reader().read(snapshot, columns, schema):
                 if changes is None:
                     yield Waiting(is_idle=False)
                     continue
@@ -262,7 +264,7 @@ class IcebergFeed(VersionedFeed):
 def _open_reader(
     metadata: TableMetadata, files: fs.FileSystem, location: str, settings: FeedSettings, before: IcebergChangeReader | None
 ) -> IcebergChangeReader:
-    live = LiveFiles(files, IcebergFormat({"fields": ()}))
+    live = LiveFiles(files, IcebergFormat({}))
     deletes = DeleteReader(live, metadata, location)
     return IcebergChangeReader(ManifestReader(files, location), deletes, settings, None if before is None else before.live)
 

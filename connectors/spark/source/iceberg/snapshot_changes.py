@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from connectors.spark.source.file_rows import FileRows, FileRowSets
-from connectors.spark.source.iceberg.columns import IcebergColumns
 from connectors.spark.source.iceberg.deletes import NO_ROWS, DeleteReader, applies
 from connectors.spark.source.iceberg.manifests import EQUALITY_DELETES, FileEntry, ManifestReader, SnapshotFiles
 from connectors.spark.source.iceberg.metadata import REPLACE, Snapshot
-from connectors.spark.source.pairing import pair_rows
+from connectors.spark.source.pairing import FileRowSets, pair_rows
 from connectors.spark.source.positioned_feed import FeedSettings
 from connectors.spark.source.table_feed import FeedChanges, TableSchema, deleted, inserted
+from connectors.spark.tables.files.file_columns import FileColumns
+from connectors.spark.tables.files.file_reader import FileRows
 from connectors.spark.tables.files.row_bitmaps import Rows
 
 _RowSets = tuple[list[FileRows], list[FileRows]]
@@ -105,13 +105,13 @@ class IcebergChangeReader:
                 table.add(entry)
         self._deletes.forget()
 
-    def row_sets(self, rows: list[FileRows], columns: IcebergColumns) -> FileRowSets:
+    def row_sets(self, rows: list[FileRows], columns: FileColumns) -> FileRowSets:
         """Rows with these columns."""
         return FileRowSets(
             self._deletes.files, rows, lambda names: columns if names is None else columns.only(names), self._settings.batch_rows
         )
 
-    def read(self, snapshot: Snapshot, columns: IcebergColumns, schema: TableSchema) -> Iterator[FeedChanges | None]:
+    def read(self, snapshot: Snapshot, columns: FileColumns, schema: TableSchema) -> Iterator[FeedChanges | None]:
         """Yields the changes of a snapshot, and None in between to return to the caller often. Raises UnreadableFile."""
         removed, added = self._changed_rows(snapshot)
         deletes, inserts = self.row_sets(removed, columns), self.row_sets(added, columns)

@@ -17,10 +17,8 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from connect.errors import ConnectError, DataError, SchemaError
-from connectors.spark.source.columns_by_name import ColumnsByName
 from connectors.spark.source.config import LATEST, SNAPSHOT
 from connectors.spark.source.errors import FileGapError, UnsupportedTableError
-from connectors.spark.source.file_rows import FileRows
 from connectors.spark.source.key_columns import check_keys
 from connectors.spark.source.offsets import ROW
 from connectors.spark.source.parquet.file_schemas import FileSchemas
@@ -48,6 +46,8 @@ from connectors.spark.source.table_feed import (
     Waiting,
     inserted,
 )
+from connectors.spark.tables.files.file_columns import open_parquet
+from connectors.spark.tables.files.file_reader import FileRows
 from connectors.spark.tables.files.live_files import LiveFile, is_storage_failure
 
 log = logging.getLogger(__name__)
@@ -181,7 +181,7 @@ class DirectoryFeed(PositionedFeed[DirectoryPosition]):
         for file in done:
             # Its rows are done: a file that is damaged or gone by now does not matter.
             with contextlib.suppress(pa.ArrowException, OSError, UnsupportedTableError), self._open(file) as stream:
-                self._schemas.add(pq.ParquetFile(stream).schema_arrow, partition_values(file.name), file.name)
+                self._schemas.add(open_parquet(stream).schema_arrow, partition_values(file.name), file.name)
 
     def _read(self, plan: Sequence[ListedFile]) -> Generator[FeedItem, None, bool]:
         """Reads the planned files. Returns False if it stopped before a file that is still being written."""
@@ -241,7 +241,7 @@ class DirectoryFeed(PositionedFeed[DirectoryPosition]):
             values = partition_values(file.name)
             live = LiveFile(0, {}, file.name, file.size_bytes, rows, values=values)
             selected = FileRows(live, only=np.arange(row, rows) if row else None)
-            for table in selected.read_open(parquet, ColumnsByName(schema.types), self._settings.batch_rows):
+            for table in selected.read_open(parquet, schema.file_columns(), self._settings.batch_rows):
                 first, row = row, row + table.num_rows
                 self._position = at.at_row(file, row, rows, first_row)
                 self._rows += table.num_rows
@@ -260,7 +260,7 @@ class DirectoryFeed(PositionedFeed[DirectoryPosition]):
 
     def _open_parquet(self, stream: pa.NativeFile, file: ListedFile) -> tuple[pq.ParquetFile, TableSchema]:
         try:
-            parquet = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
+            parquet = open_parquet(stream)
         except (pa.ArrowInvalid, OSError) as e:
             if is_storage_failure(e):
                 raise

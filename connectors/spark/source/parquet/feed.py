@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 
 from connect.errors import ConnectError
@@ -23,6 +22,7 @@ from connectors.spark.source.parquet.manifest_reader import has_manifest
 from connectors.spark.source.parquet.positions import DirectoryPosition, is_directory_offset, parse_directory_offset
 from connectors.spark.source.positioned_feed import FeedSettings
 from connectors.spark.source.table_feed import FeedItem
+from connectors.spark.tables.files.file_columns import open_parquet
 
 
 class ParquetFeed:
@@ -100,7 +100,7 @@ def check_parquet(files: fs.FileSystem, folder: str, location: str, settings: Sp
     try:
         for file in heapq.nlargest(1, list_files(files, folder, location)):
             with files.open_input_file(f"{folder}/{file.name}") as stream:
-                stored = pq.ParquetFile(stream).schema_arrow
+                stored = open_parquet(stream).schema_arrow
             schema = FileSchemas(location, _partition_types(settings)).add(stored, partition_values(file.name), file.name)
             check_keys(settings.keys, schema, location)
     except (TableAbsentError, pa.ArrowException):

@@ -10,15 +10,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 
 from connect.errors import ConnectError, SchemaError
 from connectors.spark.plan.evolution import Columns
-from connectors.spark.source.columns_by_name import ColumnsByName
 from connectors.spark.source.config import LATEST, SNAPSHOT
 from connectors.spark.source.errors import TableAbsentError, UnsupportedTableError, VersionGapError
-from connectors.spark.source.file_rows import FileRows
 from connectors.spark.source.key_columns import check_keys
 from connectors.spark.source.offsets import FeedPosition
 from connectors.spark.source.parquet.manifest_reader import ListedEntries, RowSlice, SinkManifestReader
@@ -36,6 +33,8 @@ from connectors.spark.source.table_feed import (
     inserted,
 )
 from connectors.spark.source.types import column_schema
+from connectors.spark.tables.files.file_columns import open_parquet
+from connectors.spark.tables.files.file_reader import FileRows
 from connectors.spark.tables.files.live_files import LiveFile, is_storage_failure
 
 _ATTEMPTS = 5
@@ -147,14 +146,14 @@ class ManifestFeed(VersionedFeed):
         position = self._position
         assert position is not None
         with self._open(name, version.version) as (stream, place):
-            parquet = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
+            parquet = open_parquet(stream)
             rows = parquet.metadata.num_rows if place.rows is None else place.rows
             done = min(max(position.row - first_row, 0), rows)
             row = first_row + done
             whole = LiveFile(0, {}, place.file, 0, parquet.metadata.num_rows)
             is_whole = not done and place.rows is None
             selected = FileRows(whole, only=None if is_whole else np.arange(place.start + done, place.start + rows))
-            for table in selected.read_open(parquet, ColumnsByName(schema.types), self._settings.batch_rows):
+            for table in selected.read_open(parquet, schema.file_columns(), self._settings.batch_rows):
                 self._position = replace(position, row=row + table.num_rows)
                 self._rows += table.num_rows
                 yield FeedBatch(version, schema, inserted(table, code), row)

@@ -23,16 +23,16 @@ from connectors.spark import session
 from connectors.spark.errors import error_condition, explain
 from connectors.spark.plan.evolution import arrow_type, contains_variant, quote, sql_type
 from connectors.spark.session.gateway import close_connection_of_thread
-from connectors.spark.source.columns_by_name import ColumnsByName, complete_columns
 from connectors.spark.source.config import QUERY_TEXT, SKIP, QuerySettings
 from connectors.spark.source.errors import UnsupportedTableError
-from connectors.spark.source.file_rows import FileRows
 from connectors.spark.source.key_columns import check_keys
 from connectors.spark.source.query.cursors import COLUMN, check_cursor_type, parse_cursor
 from connectors.spark.source.query.positions import CursorPosition
 from connectors.spark.source.query.spool import QuerySpool, SpooledFolder
 from connectors.spark.source.table_feed import TableColumn, TableSchema
 from connectors.spark.source.types import column_schema
+from connectors.spark.tables.files.file_columns import open_parquet
+from connectors.spark.tables.files.file_reader import FileRows
 from connectors.spark.tables.files.live_files import LiveFile
 
 if TYPE_CHECKING:
@@ -56,15 +56,15 @@ class CursorRange:
 
     def read(self, batch_rows: int) -> Iterator[pa.Table]:
         """Yields the rows, at most ``batch_rows`` at a time."""
-        types = self.schema.types
+        columns = self.schema.file_columns()
         if isinstance(self.source, pa.Table):
-            yield complete_columns(self.source, {}, types)
+            yield columns.in_file(self.source.schema).complete(self.source)
             return
         for name in self.source.names():
             with self.source.open(name) as stream:
-                parquet = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
+                parquet = open_parquet(stream)
                 file = LiveFile(0, {}, name, 0, parquet.metadata.num_rows)
-                yield from FileRows(file).read_open(parquet, ColumnsByName(types), batch_rows)
+                yield from FileRows(file).read_open(parquet, columns, batch_rows)
 
     def remove(self) -> None:
         """Removes what was staged."""

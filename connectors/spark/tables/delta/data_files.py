@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import decimal
+import functools
 import math
 import time
 import uuid
@@ -21,6 +21,7 @@ from connect.errors import RetriableError
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.log import Action
 from connectors.spark.tables.executor_files import missing_files
+from connectors.spark.tables.files.file_writer import FileWriter
 from connectors.spark.tables.files.partition_values import PartitionValues
 
 APPEND_ROW_GROUP = 256 * 1024
@@ -29,15 +30,14 @@ UPSERT_ROW_GROUP = 20_000
 _INDEXED_COLUMNS = 32
 _TEXT_PREFIX = 32
 _LARGEST_CHARACTER = "\U0010ffff"
+_open_writer = functools.partial(pq.ParquetWriter, compression="zstd", compression_level=1)
 
 
 class DataFileWriter:
     """Writes files into the table at ``folder``."""
 
     def __init__(self, files: fs.FileSystem, folder: str, row_group_size: int) -> None:
-        self._files = files
-        self._folder = folder
-        self._row_group_size = row_group_size
+        self._files = FileWriter(files, lambda name: f"{folder}/{name}", row_group_size, _open_writer)
 
     def write(self, rows: pa.Table, layout: TableLayout | None = None, partition: PartitionValues | None = None) -> Action:
         """Writes the rows of one partition into a file; returns the action that adds it. Until that is committed, the file
@@ -48,8 +48,7 @@ class DataFileWriter:
         layout = layout or TableLayout()
         rows = layout.file_rows(rows)
         name = _new_name()
-        with self._create(name) as stream:
-            pq.write_table(rows, stream, compression="zstd", compression_level=1, row_group_size=self._row_group_size)
+        self._files.write(name, rows)
         return self._add_action(name, file_statistics(rows, layout.clustering_columns), partition)
 
     def write_batches(self, batches: Iterable[pa.Table], layout: TableLayout, partition: PartitionValues) -> Action | None:
@@ -57,34 +56,23 @@ class DataFileWriter:
         rows."""
         name = _new_name()
         statistics: dict[str, Any] | None = None
-        pending: list[pa.Table] = []
-        schema = pa.schema(list(layout.file_columns.items()))
-        with (
-            self._create(name) as stream,
-            pq.ParquetWriter(stream, schema, compression="zstd", compression_level=1) as parquet,
-        ):
+
+        def rows() -> Iterator[pa.Table]:
+            nonlocal statistics
             for batch in batches:
-                if not batch.num_rows:
-                    continue
-                batch = layout.file_rows(batch)
-                statistics = merge_statistics(statistics, file_statistics(batch, layout.clustering_columns))
-                pending.append(batch)
-                while sum(part.num_rows for part in pending) >= self._row_group_size:
-                    whole = pa.concat_tables(pending)
-                    parquet.write_table(whole.slice(0, self._row_group_size))
-                    pending = [whole.slice(self._row_group_size)]
-            if any(part.num_rows for part in pending):
-                parquet.write_table(pa.concat_tables(pending))
-        if statistics is None:
-            self.delete([name])
-            return None
-        return self._add_action(name, statistics, partition)
+                if batch.num_rows:
+                    batch = layout.file_rows(batch)
+                    statistics = merge_statistics(statistics, file_statistics(batch, layout.clustering_columns))
+                    yield batch
+
+        self._files.write(name, rows())
+        return None if statistics is None else self._add_action(name, statistics, partition)
 
     def _add_action(self, name: str, statistics: Mapping[str, Any], partition: PartitionValues | None) -> Action:
         return {
             "path": name,
             "partitionValues": dict(partition or {}),
-            "size": self._files.get_file_info(f"{self._folder}/{name}").size,
+            "size": self._files.size(name),
             "modificationTime": int(time.time() * 1000),
             "dataChange": True,
             "stats": orjson.dumps(statistics, default=_plain_digits).decode(),
@@ -93,7 +81,7 @@ class DataFileWriter:
     def check_exist(self, names: Sequence[str], place: str) -> None:
         """Raises RetriableError when files that were written and not committed yet are gone: VACUUM without retention deletes
         them, and a commit that names them would leave a table that nobody can read."""
-        missing = missing_files(self._files, {name: f"{self._folder}/{name}" for name in names})
+        missing = missing_files(self._files.files, {name: self._files.locate(name) for name in names})
         if missing:
             self.delete(names)
             raise RetriableError(
@@ -103,24 +91,11 @@ class DataFileWriter:
 
     def delete(self, names: Iterable[str]) -> None:
         """Deletes files that certainly no commit names."""
-        for name in names:
-            with contextlib.suppress(OSError):
-                self._files.delete_file(f"{self._folder}/{name}")
+        self._files.delete(names)
 
     def write_bytes(self, name: str, data: bytes) -> None:
         """Writes a file of another kind."""
-        with self._create(name) as stream:
-            stream.write(data)
-
-    @contextlib.contextmanager
-    def _create(self, name: str) -> Iterator[pa.NativeFile]:
-        """A new file, deleted if the block fails."""
-        try:
-            with self._files.open_output_stream(f"{self._folder}/{name}") as stream:
-                yield stream
-        except BaseException:
-            self.delete([name])
-            raise
+        self._files.write_bytes(name, data)
 
 
 def _new_name() -> str:

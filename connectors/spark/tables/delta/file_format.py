@@ -11,6 +11,7 @@ from pyarrow import fs
 
 from connectors.spark.tables.delta import deletion_vectors
 from connectors.spark.tables.delta.log import Action
+from connectors.spark.tables.files.file_columns import FileColumns
 from connectors.spark.tables.files.live_files import Entry, LiveFile, Vector, reading
 from connectors.spark.tables.files.row_bitmaps import Rows
 
@@ -59,11 +60,8 @@ class DeltaFormat:
                     read[path] = bytes(file.read())
             return deletion_vectors.read_vector(read[path], vector)
 
-    def default(self, name: str) -> pa.Scalar | None:
-        return None
-
-    def names_in_file(self, schema: pa.Schema, columns: Mapping[str, pa.DataType]) -> Mapping[str, str]:
-        return {name: name for name in columns if name in schema.names}
+    def columns(self, types: Mapping[str, pa.DataType]) -> FileColumns:
+        return FileColumns.by_name(types)
 
     def _locate(self, path: str) -> str:
         if "://" in path:

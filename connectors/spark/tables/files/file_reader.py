@@ -1,84 +1,106 @@
-"""Reads data files as rows of the table: columns that a file lacks get their default, partition columns come from the log."""
+"""Reads rows of data files as the table has them, in batches: all rows, those of a bitmap, or all but those."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from connectors.spark.plan.stored_variants import cast_stored
+from connectors.spark.tables.files.file_columns import FileColumns
+from connectors.spark.tables.files.key_index import Mask
 from connectors.spark.tables.files.live_files import LiveFile, LiveFiles
-from connectors.spark.tables.files.partition_values import parse_value
 from connectors.spark.tables.files.row_bitmaps import Rows
 
+_BATCH_ROWS = 64 * 1024
 
-def count_rows(live: LiveFiles, file: LiveFile) -> int:
-    """The number of rows in a file, deleted ones included."""
-    with live.open(file) as parquet:
-        return int(parquet.metadata.num_rows)
+
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """Rows of one data file."""
+
+    file: LiveFile
+    only: Rows | None = None
+    """These rows, sorted; None: all."""
+    without: Rows | None = None
+    """But not these."""
+
+    def count(self, live: LiveFiles) -> int:
+        """The number of rows."""
+        if self.only is not None:
+            return len(self.only)
+        total = live.count_rows(self.file) if self.file.rows < 0 else self.file.rows
+        return total - (0 if self.without is None else len(self.without))
+
+    def read(self, live: LiveFiles, columns: FileColumns, batch_rows: int) -> Iterator[pa.Table]:
+        """Yields the rows in order, at most ``batch_rows`` at a time; holds one row group. Raises UnreadableFile."""
+        with live.open(self.file) as parquet:
+            yield from self.read_open(parquet, columns, batch_rows)
+
+    def read_open(self, parquet: pq.ParquetFile, columns: FileColumns, batch_rows: int) -> Iterator[pa.Table]:
+        """As :meth:`read`, from the open file. Raises UnreadableColumn."""
+        found = columns.in_file(parquet.schema_arrow, self.file.path, self.file.values)
+        for rows, mask in self._read_selected(parquet, found.names, batch_rows):
+            # Arrow cannot select rows of views.
+            kept = rows if mask is None or found.has_views else rows.filter(mask)
+            if kept.num_rows:
+                kept = found.complete(kept)
+                yield kept.filter(mask) if mask is not None and found.has_views else kept
+
+    def _read_selected(
+        self, parquet: pq.ParquetFile, names: Sequence[str], batch_rows: int
+    ) -> Iterator[tuple[pa.Table, pa.Array | None]]:
+        first = 0
+        for group in range(parquet.metadata.num_row_groups):
+            size = parquet.metadata.row_group(group).num_rows
+            if self._selects(first, first + size):
+                at = first
+                for batch in parquet.iter_batches(batch_rows, row_groups=[group], columns=list(names), use_threads=False):
+                    yield _table(batch), self._mask(at, at + batch.num_rows)
+                    at += batch.num_rows
+                    if not self._selects(at, first + size):
+                        break
+            first += size
+
+    def _selects(self, start: int, end: int) -> bool:
+        if self.only is None:
+            return True
+        low, high = np.searchsorted(self.only, (start, end))
+        return bool(low < high)
+
+    def _mask(self, start: int, end: int) -> pa.Array | None:
+        mask: Mask | None = None
+        if self.only is not None:
+            mask = np.zeros(end - start, bool)
+            mask[self.only[slice(*np.searchsorted(self.only, (start, end)))] - start] = True
+        if self.without is not None and len(self.without):
+            low, high = np.searchsorted(self.without, (start, end))
+            if low < high:
+                mask = np.ones(end - start, bool) if mask is None else mask
+                mask[self.without[low:high] - start] = False
+        return None if mask is None else pa.array(mask)
 
 
 def read_file(
     live: LiveFiles, file: LiveFile, columns: Mapping[str, pa.DataType], batch_rows: int
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Reads a file in batches, each with the number of its first row."""
-    with live.open(file) as parquet:
-        names = _names(live, parquet, file, columns)
-        first = 0
-        for batch in parquet.iter_batches(batch_rows, columns=list(names.values()), use_threads=False):
-            yield first, _complete(pa.table(batch), names, batch.num_rows, live, file, columns)
-            first += batch.num_rows
+    """Reads all rows of a file, deleted ones included, in batches, each with the number of its first row."""
+    first = 0
+    for rows in FileRows(file).read(live, live.format.columns(columns), batch_rows):
+        yield first, rows
+        first += rows.num_rows
 
 
 def read_rows(live: LiveFiles, file: LiveFile, rows: Rows, columns: Mapping[str, pa.DataType]) -> pa.Table:
-    """Reads some rows (sorted) of a file: only the row groups that contain them."""
-    with live.open(file) as parquet:
-        names = _names(live, parquet, file, columns)
-        if not names:
-            return _complete(None, names, len(rows), live, file, columns)
-        metadata = parquet.metadata
-        starts = np.cumsum([0, *(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))])
-        groups = np.searchsorted(starts, rows, "right") - 1
-        needed = np.unique(groups)
-        # The place of each row among the rows of the groups that are read.
-        shift = np.cumsum([0, *(starts[g + 1] - starts[g] for g in needed)])
-        place = rows - starts[groups] + shift[np.searchsorted(needed, groups)]
-        found = parquet.read_row_groups([int(g) for g in needed], columns=list(names.values()), use_threads=False)
-        return _complete(found.take(pa.array(place)), names, len(rows), live, file, columns)
+    """Reads these rows of a file, at least one: only the row groups that contain them."""
+    distinct, places = np.unique(rows, return_inverse=True)
+    parts = FileRows(file, only=distinct).read(live, live.format.columns(columns), _BATCH_ROWS)
+    return pa.concat_tables(parts).take(pa.array(places))
 
 
-def has_columns(live: LiveFiles, file: LiveFile, columns: Mapping[str, pa.DataType]) -> bool:
-    """Whether the file, its partition, or defaults have all of these columns."""
-    with live.open(file) as parquet:
-        missing = set(columns) - {*live.format.names_in_file(parquet.schema_arrow, columns), *file.values}
-    return all(live.format.default(name) is not None for name in missing)
-
-
-def _names(live: LiveFiles, parquet: pq.ParquetFile, file: LiveFile, columns: Mapping[str, pa.DataType]) -> dict[str, str]:
-    """By column of the table: the column of the file to read."""
-    # Other writers may repeat partition columns in the file; the log's values count.
-    found = live.format.names_in_file(parquet.schema_arrow, columns)
-    return {name: in_file for name, in_file in found.items() if name not in file.values}
-
-
-def _complete(
-    read: pa.Table | None,
-    names: Mapping[str, str],
-    count: int,
-    live: LiveFiles,
-    file: LiveFile,
-    columns: Mapping[str, pa.DataType],
-) -> pa.Table:
-    found = {}
-    for name, type_ in columns.items():
-        if name in file.values:
-            found[name] = pa.chunked_array([pa.repeat(parse_value(file.values[name], type_, name), count)])
-        elif read is not None and name in names:
-            found[name] = cast_stored(read[names[name]], type_, name)
-        elif (default := live.format.default(name)) is not None:
-            found[name] = cast_stored(pa.chunked_array([pa.repeat(default, count)]), type_, name)
-        else:
-            found[name] = pa.chunked_array([pa.nulls(count, type_)])
-    return pa.table(found)
+def _table(batch: pa.RecordBatch) -> pa.Table:
+    if batch.num_columns:
+        return pa.table(batch)
+    return pa.table({"": pa.nulls(batch.num_rows)})  # a table without columns forgets its number of rows

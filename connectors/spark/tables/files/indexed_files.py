@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from connectors.spark.tables.files.compaction import MergedFile
-from connectors.spark.tables.files.file_reader import count_rows, has_columns, read_file
+from connectors.spark.tables.files.file_reader import read_file
 from connectors.spark.tables.files.key_encoding import encode_keys, encode_rows
 from connectors.spark.tables.files.key_index import Entries, KeyIndex, Matches, Run
 from connectors.spark.tables.files.live_files import Entry, FileFormat, LiveFile, LiveFiles, Move
@@ -91,9 +91,6 @@ class IndexedFiles:
     ) -> None:  # fmt: skip
         """Moves the live files and the index on together: everything is read before anything changes."""
         move = self.live.prepare(adds, removes)
-        for file in move.new:
-            if file.rows < 0:  # the log has no statistics
-                file.rows = count_rows(self.live, file)
         index, runs = self._plan_index(move, keys_of)
         self.live.swap(move)
         self._index = index
@@ -114,8 +111,6 @@ class IndexedFiles:
         return self._index, self._index.plan(entries for file in move.new for entries in keys_of(file))
 
     def _read_keys(self, file: LiveFile) -> Iterator[Entries]:
-        if not has_columns(self.live, file, self.keys):
-            return  # a column that was added later: no row of the file has a key
         for first, rows in read_file(self.live, file, self.keys, _BATCH_ROWS):
             yield from self._encode(file, rows, first)
 

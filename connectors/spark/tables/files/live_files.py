@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from connect.errors import ConnectError
+from connectors.spark.tables.files.file_columns import FileColumns, UnreadableColumn, Values, open_parquet
 from connectors.spark.tables.files.key_index import Ints32, Mask
 from connectors.spark.tables.files.row_bitmaps import DamagedVector, Rows
 
@@ -40,8 +41,8 @@ class LiveFile:
     """Rows in the file, deleted ones included."""
     created: int = 0
     """Orders the files of a table by their age."""
-    values: Mapping[str, str | None] = field(default_factory=dict)
-    """The texts of columns that are not in the file, because all of its rows have the same value."""
+    values: Values = field(default_factory=dict)
+    """Of columns that need not be in the file, because all of its rows have the same value."""
     partition: Hashable = ()
     """The same in files of one partition."""
     is_clustered: bool = False
@@ -100,12 +101,8 @@ class FileFormat(Protocol):
         UnreadableFile."""
         ...
 
-    def default(self, name: str) -> pa.Scalar | None:
-        """The value of a column in files that lack it; None for null."""
-        ...
-
-    def names_in_file(self, schema: pa.Schema, columns: Mapping[str, pa.DataType]) -> Mapping[str, str]:
-        """By column of the table: the name of the file's column, for those that the file has."""
+    def columns(self, types: Mapping[str, pa.DataType]) -> FileColumns:
+        """How files have these columns of the table."""
         ...
 
 
@@ -123,6 +120,10 @@ def reading(path: str, hint: str) -> Iterator[None]:
         raise UnreadableFile(
             f"the table names the file {path}, which does not exist. Restore the file, or the table to a version without it "
             f"{hint}"
+        ) from e
+    except UnreadableColumn as e:
+        raise UnreadableFile(
+            f"{e.message}. Rewrite the file with Spark, or restore the table to a version without it {hint}"
         ) from e
     except (OSError, pa.ArrowException, DamagedVector) as e:
         if is_storage_failure(e):
@@ -176,6 +177,8 @@ class LiveFiles:
                 move.deleted.append((known, rows, vector))
                 continue
             new = self.format.describe(len(self._by_number) + len(move.new), entry)
+            if new.rows < 0:  # the metadata has no statistics
+                new.rows = self.count_rows(new)
             new.set_deleted(rows, vector)
             move.new.append(new)
         return move
@@ -219,7 +222,12 @@ class LiveFiles:
         """Opens a data file for a with block. Raises UnreadableFile, also for an error of reading inside the block."""
         path = self.location(file)
         with reading(path, self.format.restore_hint), self.files.open_input_file(path) as stream:
-            yield pq.ParquetFile(stream)
+            yield open_parquet(stream)
+
+    def count_rows(self, file: LiveFile) -> int:
+        """The number of rows in a file, deleted ones included."""
+        with self.open(file) as parquet:
+            return int(parquet.metadata.num_rows)
 
 
 def group_rows(numbers: Sequence[int] | Ints32, rows: Ints32) -> dict[int, Rows]:

@@ -199,6 +199,11 @@ public class IcebergTables {
     json.writeRawValue(SchemaParser.toJson(table.schema()));
     json.writeFieldName("spec");
     json.writeRawValue(PartitionSpecParser.toJson(table.spec()));
+    json.writeArrayFieldStart("specs");
+    for (Iterator i = table.specs().values().iterator(); i.hasNext(); ) {
+      json.writeRawValue(PartitionSpecParser.toJson((PartitionSpec) i.next()));
+    }
+    json.writeEndArray();
     json.writeStringField("data", table.locationProvider().newDataLocation("x"));
     json.writeObjectFieldStart("properties");
     for (Iterator i = table.properties().entrySet().iterator(); i.hasNext(); ) {

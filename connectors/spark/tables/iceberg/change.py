@@ -154,7 +154,7 @@ class IcebergChange:
             self._add(entry)
 
     @classmethod
-    def of_merged(cls, merged: MergedFile, schema: Any, writer: IcebergFileWriter) -> IcebergChange:
+    def of_merged(cls, merged: MergedFile, writer: IcebergFileWriter) -> IcebergChange:
         """The change of a compaction: no row is added or removed."""
         change = cls(pa.table({}))
         change.remove_files([source.file for source in merged.sources])
@@ -163,7 +163,7 @@ class IcebergChange:
         change._add(merged.entry)
         deleted = merged.deleted_since()
         if len(deleted):
-            change._write_vectors([(IcebergFormat(schema).describe(-1, merged.entry), deleted)], writer)
+            change._write_vectors([(IcebergFormat({}).describe(-1, merged.entry), deleted)], writer)
         return change
 
     def entries(self) -> list[Entry]:

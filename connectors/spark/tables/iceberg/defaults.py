@@ -12,9 +12,6 @@ from typing import Any
 import pyarrow as pa
 
 from connect.errors import ConnectError
-from connectors.spark.tables.iceberg.types import Json, read_columns
-
-INITIAL = "initial-default"
 
 
 def default_to_json(value: pa.Scalar) -> Any:
@@ -45,16 +42,6 @@ def _json_of(value: pa.Scalar) -> Any:
         text = value.cast(pa.timestamp("us")).as_py().isoformat(timespec="microseconds")
         return f"{text}+00:00" if type_.tz else text
     return None
-
-
-def initial_defaults(schema: Json) -> dict[str, pa.Scalar]:
-    """By column: what rows of files have that lack it."""
-    found = {}
-    columns = read_columns(schema)
-    for field in schema["fields"]:
-        if INITIAL in field:
-            found[field["name"]] = default_value(field[INITIAL], columns[field["name"]], field["name"])
-    return found
 
 
 def default_value(node: Any, type_: pa.DataType, name: str) -> pa.Scalar:

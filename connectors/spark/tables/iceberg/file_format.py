@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,29 +13,34 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from connect.errors import ConnectError
+from connectors.spark.tables.files.file_columns import FIELD_ID, FileColumn, FileColumns
 from connectors.spark.tables.files.live_files import Entry, LiveFile, Vector, reading
 from connectors.spark.tables.files.row_bitmaps import Rows
 from connectors.spark.tables.iceberg import puffin
-from connectors.spark.tables.iceberg.defaults import initial_defaults
-from connectors.spark.tables.iceberg.types import FIELD_ID, Json, names_in_file
+from connectors.spark.tables.iceberg.columns import file_columns, identity_values
+from connectors.spark.tables.iceberg.types import Json
 from connectors.spark.tables.staging import path_in_file_system
 
 ROW_ID, LAST_SEQUENCE = "_row_id", "_last_updated_sequence_number"
 LINEAGE = {ROW_ID: pa.int64(), LAST_SEQUENCE: pa.int64()}
 """Columns of row lineage, which files have only if their rows were in another file before."""
-LINEAGE_IDS = {ROW_ID: 2147483540, LAST_SEQUENCE: 2147483539}
+LINEAGE_FIELDS = {
+    name: pa.field(name, LINEAGE[name], metadata={FIELD_ID: number})
+    for name, number in ((ROW_ID, b"2147483540"), (LAST_SEQUENCE, b"2147483539"))
+}
 
 _POSITION_DELETES, _PUFFIN = "POSITION_DELETES", "PUFFIN"
 
 
 class IcebergFormat:
-    """The files of a table with this schema. Their paths are URIs."""
+    """The files of a table in this state (see ``read`` in ``IcebergTables.java``). Their paths are URIs."""
 
     restore_hint = "(CALL <catalog>.system.rollback_to_snapshot); if its snapshots have expired, there may be none"
 
-    def __init__(self, schema: Json) -> None:
-        self._schema = schema
-        self._defaults = initial_defaults(schema)
+    def __init__(self, state: Json) -> None:
+        """An empty state suffices where no rows are read."""
+        self._state = state
+        self._specs = {spec["spec-id"]: spec for spec in state.get("specs") or ()}
 
     def path(self, entry: Entry) -> str:
         return str(entry["path"])
@@ -66,6 +72,7 @@ class IcebergFormat:
             int(entry["size"]),
             int(entry["rows"]),
             created=int(entry.get("sequence", 0)),
+            values=identity_values(entry["partition"], self._specs.get(entry["spec"], {})),
             partition=(entry["spec"], json.dumps(entry["partition"])),
         )
 
@@ -86,19 +93,15 @@ class IcebergFormat:
                     parts.append(_positions(read[path], vector["path"]))
         return np.unique(np.concatenate(parts))
 
-    def default(self, name: str) -> pa.Scalar | None:
-        return self._defaults.get(name)
+    def columns(self, types: Mapping[str, pa.DataType]) -> FileColumns:
+        return self._columns.only(types)
 
-    def names_in_file(self, schema: pa.Schema, columns: Mapping[str, pa.DataType]) -> Mapping[str, str]:
-        found = names_in_file(self._schema, schema, columns)
-        for field in schema:
-            if field.name in columns and field.name in LINEAGE_IDS and _has_id(field, LINEAGE_IDS[field.name]):
-                found[field.name] = field.name
-        return found
-
-
-def _has_id(field: pa.Field, number: int) -> bool:
-    return (field.metadata or {}).get(FIELD_ID) == str(number).encode()
+    @cached_property
+    def _columns(self) -> FileColumns:
+        """All columns of the schema, and those of row lineage."""
+        found = file_columns(self._state["schema"]["fields"], self._state["properties"])
+        lineage = (FileColumn(name, type_, LINEAGE_FIELDS[name]) for name, type_ in LINEAGE.items())
+        return FileColumns((*found.columns, *lineage), found.lookup)
 
 
 def _positions(content: bytes, path: str) -> Rows:

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from connect.errors import SchemaError
 from connectors.spark.plan.evolution import Columns, contains_variant, missing_columns
-from connectors.spark.tables.iceberg.defaults import INITIAL, default_to_json
-from connectors.spark.tables.iceberg.types import Json, as_stored, new_schema, primitive_name, read_columns
+from connectors.spark.tables.iceberg.defaults import default_to_json
+from connectors.spark.tables.iceberg.types import INITIAL, Json, as_stored, new_schema, primitive_name, read_columns
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pyarrow as pa
 from pyarrow import fs
 
-from connect.errors import ConnectError
+from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
 from connectors.spark.config import WantedLayout
 from connectors.spark.config_keys import MAIN_BRANCH
@@ -22,6 +22,7 @@ from connectors.spark.tables.conflicts import CommitConflict
 from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.files.indexed_files import IndexedFiles
 from connectors.spark.tables.files.live_files import Entry, LiveFiles, UnreadableFile
+from connectors.spark.tables.iceberg.columns import NAME_MAPPING
 from connectors.spark.tables.iceberg.data_files import IcebergFileWriter
 from connectors.spark.tables.iceberg.file_format import IcebergFormat
 from connectors.spark.tables.iceberg.library import IcebergHandle, IcebergLibrary, IcebergName
@@ -111,6 +112,9 @@ class KnownSnapshot:
         self.offsets = find_offsets([{"id": self.snapshot, "summary": answer["summary"]}]) or self.offsets
 
     def has_schema_of(self, state: Json) -> bool:
+        """Whether files have the same columns in another state, and under the same names."""
+        if self.state["properties"].get(NAME_MAPPING) != state["properties"].get(NAME_MAPPING):
+            return False
         return all(self.state[part] == state[part] for part in ("uuid", "schema", "spec", "format"))
 
 
@@ -297,6 +301,10 @@ class TableReader:
             if commit.is_alone and own != now:
                 return None
             known = newer
+        # A file without a column that has got an initial default since would have that, instead of null.
+        written = set() if commit.files is None else {file.entry.get("schema") for file in commit.files.remaining()}
+        if written - {known.state["schema"].get("schema-id")}:
+            raise RetriableError(f"{self._place} has got another schema since Spark's executors wrote files for it")
         return known if all(known.columns.get(member.name) == member.type for member in schema) else None
 
     @contextlib.contextmanager
@@ -322,9 +330,8 @@ class TableReader:
 
     def read_files(self, known: KnownSnapshot, keys: Mapping[str, pa.DataType]) -> IndexedFiles:
         assert self.handle is not None
-        indexed = IndexedFiles(
-            self._open_files(known.state), IcebergFormat(known.state["schema"]), keys, self._settings.max_index_keys
-        )
+        limit = self._settings.max_index_keys
+        indexed = IndexedFiles(self._open_files(known.state), IcebergFormat(known.state), keys, limit)
         indexed.apply(self.handle.files(known.snapshot) if known.snapshot else (), ())
         return indexed
 

@@ -277,7 +277,7 @@ class IcebergTable:
             return self._commit_merged(known, merged, indexed)
 
     def _commit_merged(self, known: KnownSnapshot, merged: MergedFile, indexed: IndexedFiles) -> bool:
-        change = IcebergChange.of_merged(merged, known.state["schema"], known.writer)
+        change = IcebergChange.of_merged(merged, known.writer)
         still_there = all(indexed.live.by_path.get(s.file.path) is s.file for s in merged.sources)
         if self._reader.known is not known or known.indexed is not indexed or not still_there:
             known.writer.delete(change.written)

@@ -6,18 +6,20 @@ Format: "Schemas" in appendix C of Iceberg's specification. Readers find columns
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from connect.errors import ConnectError, SchemaError
+from connect.errors import SchemaError
 from connectors.spark.decode.variant import VARIANT, is_variant
 from connectors.spark.plan.evolution import Columns, sql_type
+from connectors.spark.tables.files.file_columns import FIELD_ID
 
 Json = Mapping[str, Any]
-FIELD_ID = b"PARQUET:field_id"
+INITIAL = "initial-default"
 
 PRIMITIVES = {
     "boolean": pa.bool_(),
@@ -112,77 +114,28 @@ def as_stored(columns: Columns) -> Columns:
 def file_schema(schema: Json, names: list[str]) -> pa.Schema:
     """The Arrow schema of a data file with these columns of a table, with the IDs of all fields."""
     by_name = {field["name"]: field for field in schema["fields"]}
-    return pa.schema([_file_field(by_name[name]) for name in names])
+    return pa.schema([file_field(by_name[name]) for name in names])
 
 
-def _file_field(field: Json) -> pa.Field:
-    return _with_id(field["name"], _file_type(field["type"], field["name"]), field["id"])
+def file_field(field: Json, primitives: Mapping[str, pa.DataType] = PRIMITIVES) -> pa.Field:
+    """A column or nested field as data files have it, with the IDs and initial defaults of all fields. Raises SchemaError for a
+    type that is not among the primitives."""
+    found = _with_id(field["name"], _file_type(field["type"], field["name"], primitives), field["id"])
+    if field.get(INITIAL) is None:
+        return found
+    return found.with_metadata({**found.metadata, INITIAL.encode(): json.dumps(field[INITIAL]).encode()})
 
 
 def _with_id(name: str, type_: pa.DataType, number: int, *, nullable: bool = True) -> pa.Field:
     return pa.field(name, type_, nullable, {FIELD_ID: str(number).encode()})
 
 
-def _file_type(node: str | Json, path: str) -> pa.DataType:
+def _file_type(node: str | Json, path: str, primitives: Mapping[str, pa.DataType]) -> pa.DataType:
     if isinstance(node, str):
-        return arrow_type(node, path)
+        return arrow_type(node, path, primitives)
     if node["type"] == "struct":
-        return pa.struct([_file_field(f) for f in node["fields"]])
+        return pa.struct([file_field(f, primitives) for f in node["fields"]])
     if node["type"] == "list":
-        return pa.list_(_with_id("element", _file_type(node["element"], path), node["element-id"]))
-    key = _with_id("key", _file_type(node["key"], path), node["key-id"], nullable=False)
-    return pa.map_(key, _with_id("value", _file_type(node["value"], path), node["value-id"]))
-
-
-def names_in_file(schema: Json, in_file: pa.Schema, columns: Mapping[str, pa.DataType]) -> dict[str, str]:
-    """By column: the name of the file's column with its ID. Raises ConnectError if a nested field was renamed since."""
-    by_id = {_id_of(field): field for field in in_file}
-    found = {}
-    for field in schema["fields"]:
-        name = field["name"]
-        if name not in columns:
-            continue
-        # Files that were written without Iceberg have no IDs, and are read by name.
-        stored = by_id.get(field["id"]) if None not in by_id else _by_name(in_file, name)
-        if stored is not None:
-            _check_nested(stored.type, field["type"], name)
-            found[name] = stored.name
-    return found
-
-
-def _id_of(field: pa.Field) -> int | None:
-    found = (field.metadata or {}).get(FIELD_ID)
-    return None if found is None else int(found)
-
-
-def _by_name(in_file: pa.Schema, name: str) -> pa.Field | None:
-    return in_file.field(name) if name in in_file.names else None
-
-
-def _check_nested(stored: pa.DataType, node: str | Json, path: str) -> None:
-    if isinstance(node, str):
-        return
-    if node["type"] == "struct":
-        names = {f["id"]: f["name"] for f in node["fields"]}
-        stored_ids = {_id_of(member) for member in stored}
-        for f in node["fields"]:
-            if "initial-default" in f and not stored_ids & {f["id"], None}:
-                raise ConnectError(
-                    f"the field {path}.{f['name']} has an initial default, which the sink reads for columns only; rewrite the "
-                    "data files with Spark (CALL <catalog>.system.rewrite_data_files), then restart the task"
-                )
-        for member in stored:
-            number = _id_of(member)
-            if number is not None and names.get(number, member.name) != member.name:
-                raise ConnectError(
-                    f"the field {path}.{member.name} was renamed to {names[number]}, and files with the old name are still in "
-                    "the table; rewrite them with Spark (CALL <catalog>.system.rewrite_data_files), then restart the task"
-                )
-        by_name = {f["name"]: f["type"] for f in node["fields"]}
-        for member in stored:
-            if member.name in by_name:
-                _check_nested(member.type, by_name[member.name], f"{path}.{member.name}")
-    elif node["type"] == "list":
-        _check_nested(stored.value_type, node["element"], f"{path}.element")
-    else:
-        _check_nested(stored.item_type, node["value"], f"{path}.value")
+        return pa.list_(_with_id("element", _file_type(node["element"], path, primitives), node["element-id"]))
+    key = _with_id("key", _file_type(node["key"], path, primitives), node["key-id"], nullable=False)
+    return pa.map_(key, _with_id("value", _file_type(node["value"], path, primitives), node["value-id"]))

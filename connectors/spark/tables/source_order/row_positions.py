@@ -64,10 +64,8 @@ def _read_bounds(live: LiveFiles, file: LiveFile) -> PositionBounds:
     if SEQ in file.values:
         return PositionBounds(None, "\U0010ffff", True)  # a partition column: every row is read
     with live.open(file) as parquet:
-        name = live.format.names_in_file(parquet.schema_arrow, SEQ_COLUMN).get(SEQ)
-        if name is None:
-            return PositionBounds(None, None, True)
-        return _bounds_of(parquet.metadata, name)
+        names = live.format.columns(SEQ_COLUMN).in_file(parquet.schema_arrow, file.path, file.values).names
+        return _bounds_of(parquet.metadata, names[0]) if names else PositionBounds(None, None, True)
 
 
 def _bounds_of(metadata: pq.FileMetaData, name: str) -> PositionBounds:

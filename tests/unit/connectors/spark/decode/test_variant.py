@@ -28,7 +28,8 @@ from connectors.spark.decode.variant import (
 )
 from connectors.spark.decode.variant_casts import variants_of_json, variants_of_values
 from connectors.spark.plan.evolution import cast_column
-from connectors.spark.plan.stored_variants import cast_stored, for_file
+from connectors.spark.plan.stored_variants import for_file
+from connectors.spark.tables.files.file_columns import FileColumns
 
 D = decimal.Decimal
 WORD = "__debezium_unavailable_value"
@@ -190,13 +191,13 @@ def test_files_of_others_have_the_fields_in_another_order() -> None:
     stored = pa.struct([pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False)])
     nested = pa.struct([("v", stored), ("n", pa.int32())])
     one = {"metadata": b"\1\0\0", "value": b"\0"}
-    column = pa.chunked_array([pa.array([{"v": one, "n": 1}, {"v": None, "n": 2}, None], nested)])
+    rows = pa.table({"c": pa.array([{"v": one, "n": 1}, {"v": None, "n": 2}, None], nested)})
     wanted = pa.struct([("v", VARIANT), ("n", pa.int32())])
-    found = cast_stored(column, wanted, "c")
-    assert (found.type, found.to_pylist()) == (wanted, column.to_pylist())
-    unknown = pa.chunked_array([pa.array([{**one, "other_value": 1}])])
+    found = FileColumns.by_name({"c": wanted}).in_file(rows.schema).complete(rows)
+    assert (found["c"].type, found.to_pylist()) == (wanted, rows.to_pylist())
+    unknown = pa.table({"c": pa.array([{**one, "other_value": 1}])})
     with pytest.raises(DataError, match="which is not supported"):
-        cast_stored(unknown, VARIANT, "c")
+        FileColumns.by_name({"c": VARIANT}).in_file(unknown.schema).complete(unknown)
     # A record's struct of the same names is no VARIANT.
     with pytest.raises(DataError, match=r"add c to variant\.columns"):
         cast_column(pa.chunked_array([pa.array([one])]), VARIANT, "c")

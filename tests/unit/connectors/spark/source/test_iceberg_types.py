@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from connectors.spark.decode.variant import VARIANT, Timestamp, encode_variant
-from connectors.spark.tables.iceberg.types import FIELD_ID
+from connectors.spark.tables.files.file_columns import FIELD_ID
 from tests.support.iceberg_writer import DATA, File, IcebergWriter, Row
 from tests.support.replayed_events import events, in_json, plain, read_all
 
@@ -175,7 +175,7 @@ def test_nested_values_have_the_types_of_their_leaves(tmp_path: Path) -> None:
 
 def test_values_that_do_not_fit_the_type_of_the_table_name_the_column(tmp_path: Path) -> None:
     table = written(tmp_path / "t", {"at": ("timestamp", pa.timestamp("ns"))}, [{"at": NANOS}])
-    with pytest.raises(Exception, match=r"column at of the file .*all.parquet cannot be read as timestamp: .*lose data"):
+    with pytest.raises(Exception, match=r"column at of the file .*all.parquet cannot be read as TIMESTAMP_NTZ: .*lose data"):
         read(table)
 
 

@@ -18,6 +18,7 @@ from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.known_version import KnownVersion
 from connectors.spark.tables.delta.log import LoggedCommit
 from connectors.spark.tables.files import key_index
+from connectors.spark.tables.files.file_columns import FileColumns
 from connectors.spark.tables.files.indexed_files import IndexedFiles
 from connectors.spark.tables.files.live_files import Entry, LiveFile, Vector
 from connectors.spark.tables.files.row_bitmaps import Rows
@@ -62,11 +63,8 @@ class Storage:
         self.call()
         return np.array(vector["rows"], np.int64)
 
-    def default(self, name: str) -> pa.Scalar | None:
-        return None
-
-    def names_in_file(self, schema: pa.Schema, columns: Mapping[str, pa.DataType]) -> Mapping[str, str]:
-        return {name: name for name in columns if name in schema.names}
+    def columns(self, types: Mapping[str, pa.DataType]) -> FileColumns:
+        return FileColumns.by_name(types)
 
 
 @pytest.fixture

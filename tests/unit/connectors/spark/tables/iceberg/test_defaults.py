@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 from connect.errors import ConnectError
-from connectors.spark.tables.iceberg.defaults import default_to_json, initial_defaults
+from connectors.spark.tables.iceberg.defaults import default_to_json, default_value
 from connectors.spark.tables.iceberg.schema_change import columns_to_add
-from connectors.spark.tables.iceberg.types import file_schema, names_in_file, new_schema
 
 # From appendix D of Iceberg's specification.
 FORMS = [
@@ -36,7 +35,7 @@ def test_defaults_are_written_and_read_as_the_specification_says(value: Any, typ
     assert default_to_json(scalar) == form
     schema = columns_to_add({}, {"c": type_}, {"c": scalar}, 3, "table t")
     assert schema["fields"][0]["initial-default"] == form
-    assert initial_defaults(schema) == {"c": scalar}
+    assert default_value(form, type_, "c") == scalar
 
 
 @pytest.mark.parametrize("value", [pa.scalar(float("nan")), pa.scalar([1]), pa.scalar(10**7, pa.int32()).cast(pa.date32())])
@@ -45,12 +44,5 @@ def test_values_that_cannot_be_defaults_are_left_out(value: pa.Scalar) -> None:
 
 
 def test_defaults_that_cannot_be_read_are_refused() -> None:
-    schema = new_schema({"c": pa.int32(), "s": pa.struct([("a", pa.int32()), ("b", pa.int32())])})
-    assert initial_defaults(schema) == {}
-    in_file = file_schema(schema, ["c", "s"])
-    schema["fields"][1]["type"]["fields"].append({"id": 9, "name": "x", "required": False, "type": "int", "initial-default": 1})
-    with pytest.raises(ConnectError, match=r"the field s\.x has an initial default"):
-        names_in_file(schema, in_file, {"s": pa.struct([("a", pa.int32())])})
-    schema["fields"][0]["initial-default"] = "x"
     with pytest.raises(ConnectError, match="column c has the initial default 'x', which cannot be read"):
-        initial_defaults(schema)
+        default_value("x", pa.int32(), "c")

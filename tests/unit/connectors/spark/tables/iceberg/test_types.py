@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from connect.errors import ConnectError, SchemaError
+from connect.errors import SchemaError
 from connectors.spark.decode.variant import VARIANT
 from connectors.spark.tables.iceberg.schema_change import columns_to_add, types_to_change
-from connectors.spark.tables.iceberg.types import file_schema, names_in_file, new_schema, read_columns
+from connectors.spark.tables.iceberg.types import new_schema, read_columns
 
 COLUMNS = {
     "i": pa.int32(),
@@ -47,26 +47,6 @@ def test_a_type_that_the_sink_cannot_write_is_named() -> None:
     schema = {"fields": [{"id": 1, "name": "v", "type": "geometry"}]}
     with pytest.raises(SchemaError, match="column v has the type geometry, which is not supported; write into another table"):
         read_columns(schema)
-
-
-def test_columns_are_found_by_their_ids() -> None:
-    schema = new_schema(COLUMNS)
-    in_file = file_schema(schema, ["i", "s"])
-    schema["fields"][0]["name"] = "renamed"
-    assert names_in_file(schema, in_file, {"renamed": pa.int32(), "at": COLUMNS["at"], "s": COLUMNS["s"]}) == {
-        "renamed": "i",
-        "s": "s",
-    }
-    without_ids = pa.schema([pa.field("s", COLUMNS["s"])])
-    assert names_in_file(schema, without_ids, {"s": COLUMNS["s"]}) == {"s": "s"}
-
-
-def test_a_nested_field_that_was_renamed_is_refused() -> None:
-    schema = new_schema(COLUMNS)
-    in_file = file_schema(schema, ["s"])
-    schema["fields"][3]["type"]["fields"][0]["name"] = "b"
-    with pytest.raises(ConnectError, match=r"the field s\.a was renamed to b.* rewrite them with Spark"):
-        names_in_file(schema, in_file, {"s": COLUMNS["s"]})
 
 
 def test_only_what_is_new_is_added() -> None:
