@@ -58,7 +58,7 @@ def complete_columns(rows: pa.Table, values: Mapping[str, str | None], columns: 
     names = set(rows.column_names)
     for name, type_ in columns.items():
         if name in values:
-            found[name] = pa.chunked_array([pa.repeat(parse_value(values[name], type_, name), count)])
+            found[name] = pa.chunked_array([pa.repeat(parse_value(values[name], type_, name, assumes_utc=True), count)])
         elif name in names:
             column = rows[name]
             if column.type != type_:
