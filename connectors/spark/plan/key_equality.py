@@ -13,17 +13,16 @@ import pyarrow.compute as pc
 from connectors.spark.decode.arrow_casts import as_array
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
-Column = pa.Array | pa.ChunkedArray
 
 
-def comparable(column: Column) -> Column:
+def comparable(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """The column with values that are equal bit by bit when they are equal as keys: 0.0 and -0.0 are, and all NaN."""
     if not pa.types.is_floating(column.type):
         return column
     return pc.if_else(pc.is_nan(column), pa.scalar(math.nan, column.type), pc.add(column, pa.scalar(0.0, column.type)))
 
 
-def number_keys(columns: Sequence[Column], count: int) -> Ints:
+def number_keys(columns: Sequence[pa.Array | pa.ChunkedArray], count: int) -> Ints:
     """A number by row, equal in rows of one key. Keys are numbered from 0 in the order of their first rows. Raises
     ArrowNotImplementedError for nested values."""
     found = np.zeros(count, np.int64)
@@ -33,7 +32,7 @@ def number_keys(columns: Sequence[Column], count: int) -> Ints:
     return found
 
 
-def _codes(column: Column) -> Ints:
+def _codes(column: pa.Array | pa.ChunkedArray) -> Ints:
     array = as_array(column) if isinstance(column, pa.ChunkedArray) else column
     indices = comparable(array).dictionary_encode("encode").indices
     codes: Ints = indices.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -22,6 +22,9 @@ PARSER_SETTINGS = {
 """Settings of a session in which these statements, with any names and texts, mean what they say."""
 
 _MAX_LITERAL_LENGTH = 128
+_DATE_MARGIN = 11
+"""Days. Spark compares dates with the bounds of Parquet files as java.sql.Date, which moves 1582-10-05 to 14 by up to 10 days, and
+a day that the JVM's time zone has skipped by one."""
 
 
 def table_at(path: str) -> str:
@@ -98,10 +101,9 @@ def missing_rows_query(target: str, source: str, keys: Sequence[str], soft_flag:
 
 
 def key_bounds(column: pa.ChunkedArray) -> tuple[str, str] | None:
-    """The smallest and largest value of a key column, as SQL that Spark makes a literal of; None if they would not help."""
+    """A lower and an upper bound of a key column, as SQL that Spark makes a literal of; None if they would not help."""
     type_ = column.type
     if pa.types.is_date32(type_):
-        # java.sql.Date and DATE'...' have no 1582-10-10, and no year 10000: only the number of days has every date.
         column = column.cast(pa.int32())
     elif not (pa.types.is_integer(type_) or pa.types.is_string(type_)):
         return None
@@ -110,6 +112,7 @@ def key_bounds(column: pa.ChunkedArray) -> tuple[str, str] | None:
         return None
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     if pa.types.is_date32(type_):
+        low, high = max(low - _DATE_MARGIN, -(1 << 31)), min(high + _DATE_MARGIN, (1 << 31) - 1)
         return f"date_from_unix_date({low})", f"date_from_unix_date({high})"
     if isinstance(low, str):
         return (literal(low), literal(high)) if max(len(low), len(high)) <= _MAX_LITERAL_LENGTH else None

@@ -67,7 +67,7 @@ def write(props: dict[str, str], run: Any, topic: Any) -> Iterator[Callable[...,
         task_run.task.close()
 
 
-@pytest.fixture(params=[SEARCH, MERGE])
+@pytest.fixture(params=first_fast([SEARCH, MERGE]))
 def way(request: pytest.FixtureRequest, props: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
     """How Spark finds rows: for the worker's files, or in a MERGE of its own."""
     props["upsert.index.max.keys"] = "1"
@@ -88,19 +88,17 @@ def test_dates_of_any_year_are_found(props: Any, write: Any, spark: Any, way: st
     gap, others = range(-141_437, -141_427), [-719_162, -719_900, -1, 4_000_000]
     write(keys, fields, *({"day": day, "v": "old"} for day in gap))
     write(keys, fields, *({"day": day, "v": "old"} for day in others))
-    for day in (-141_437, -141_432, -719_162, -719_900, 4_000_000):
-        write(keys, fields, {"day": day, "v": "new"})
-    write(keys, fields, *({"day": day, "v": "newer"} for day in (-141_436, -141_435)))
+    changed = [-141_437, -719_162, -719_900, 4_000_000]
+    write(keys, fields, {"day": -141_432, "v": "new"})
     write(keys, fields, {"day": -141_428})
-    expected = {day: "old" for day in [*gap, *others] if day != -141_428}
-    expected |= dict.fromkeys([-141_437, -141_432, -719_162, -719_900, 4_000_000], "new")
-    expected |= dict.fromkeys([-141_436, -141_435], "newer")
+    write(keys, fields, *({"day": day, "v": "new"} for day in changed))
+    expected = {day: "new" if day in (-141_432, *changed) else "old" for day in [*gap, *others] if day != -141_428}
     assert rows_of(spark, props, "unix_date(day), v") == sorted(expected.items())
 
 
 def test_no_setting_changes_texts_in_statements(props: Any, write: Any, spark: Any, way: str) -> None:
-    """Spark substitutes ``${env:...}`` in statements, also in texts and names."""
-    props["table.location"] += "/a ${spark.sql.session.timeZone} `b"
+    """Spark substitutes ``${env:...}`` in statements, also in texts."""
+    props["table.location"] += "/a'b `c"
     props |= {
         "table.properties.note": "${env:HOME} it's \\n",
         "spark.conf.spark.sql.parser.escapedStringLiterals": "true",
@@ -114,8 +112,6 @@ def test_no_setting_changes_texts_in_statements(props: Any, write: Any, spark: A
     write(keys, fields, *({"k": text, "v.*": "new", "v1": "2"} for text in texts[1:3]))
     write(keys, fields, {"k": "~"})
     assert rows_of(spark, props, "k, `v.*`, v1") == sorted((text, "new", "2") for text in texts[:3])
-    history = spark.read.format("delta").load(f"{props['table.location']}/t")
-    assert history.inputFiles()
     log = sorted(Path(props["table.location"], "t", "_delta_log").glob("*.json"))[0]
     actions = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     (metadata,) = (action["metaData"] for action in actions if "metaData" in action)
@@ -173,7 +169,7 @@ def test_partitions_of_instants_without_a_zone_are_refused(props: Any, write: An
     assert rows_of(spark, props, "id, cast(at AS string), v") == [(1, "2026-01-02 08:04:05", "new")]
 
 
-@pytest.mark.parametrize("max_keys", ["1000", "1"])
+@pytest.mark.parametrize("max_keys", first_fast(["1", "1000"]))
 def test_rows_of_a_shallow_clone_are_replaced(props: Any, write: Any, spark: Any, max_keys: str, tmp_path: Path) -> None:
     """Its log has absolute paths of the files of the other table."""
     keys = [field("id", "int32")]

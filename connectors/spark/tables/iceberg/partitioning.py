@@ -135,7 +135,7 @@ def _plain(values: pa.Array) -> list[Any]:
         values = values.cast(pa.int32())
     elif t.is_timestamp(type_) or t.is_time64(type_):
         values = values.cast(pa.int64())
-    plain = values.to_pylist()
+    plain: list[Any] = values.to_pylist()
     if t.is_decimal(type_):
         plain = [None if value is None else int(f"{value:f}".replace(".", "")) for value in plain]
     return plain
