@@ -155,7 +155,7 @@ def read_unscaled_decimal(scale: int) -> Reader:
 def _unscaled(number: decimal.Decimal, scale: int) -> bytes:
     exact = decimal.Context(prec=1100, traps=[decimal.Inexact, decimal.InvalidOperation])
     try:
-        return decimal_to_bytes(number.quantize(decimal.Decimal(1).scaleb(-scale), context=exact), scale)
+        return decimal_to_bytes(number.quantize(decimal.Decimal((0, (1,), -scale)), context=exact), scale)
     except decimal.DecimalException as e:
         raise DataError(f"a Decimal of scale {scale} cannot hold the number {show(number)} exactly") from e
 

@@ -120,7 +120,7 @@ def _number_forms(lists: pa.ChunkedArray, type_: pa.DataType, forms: _Forms) -> 
         seen = [value for value in pc.unique(pc.list_element(lists, 0)).to_pylist() if value]
         powers = {value.adjusted() - first.adjusted() for value in seen}
         digits = numbers.to_pylist()
-        return [f for power in sorted(powers) for f in _fitting([decimal.Decimal(d).scaleb(power) for d in digits], type_)]
+        return [f for power in sorted(powers) for f in _fitting([decimal.Decimal(f"{d}E{power}") for d in digits], type_)]
     return []
 
 

@@ -13,9 +13,8 @@ from connectors.spark.decode.change_batch import PARTITION_ID
 from connectors.spark.decode.change_batch import POSITION as SOURCE_POSITION
 from connectors.spark.executors.results import FILE, POSITION, ROW, PartResult, WrittenPart, key_names, unpack_table
 from connectors.spark.plan.deduplicate import TOPIC_ID, DeduplicatedChanges
+from connectors.spark.plan.key_equality import last_rows, number_keys
 from connectors.spark.tables.executor_files import ExecutorFile, ExecutorFiles, WrittenRows
-
-_INDEX = "index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +79,7 @@ def _number(result: PartResult, written: WrittenPart, keys: Sequence[str], first
 
 def _find_latest(whole: pa.Table, names: list[str]) -> tuple[pa.Table, dict[int, np.ndarray]]:
     """The last row of each key, and by file the other rows, sorted."""
-    index = pa.array(range(whole.num_rows), pa.int64())
-    by_key = whole.select(names).append_column(_INDEX, index)
-    groups = by_key.group_by(names, use_threads=False).aggregate([(_INDEX, "max")])
-    last = np.sort(groups[f"{_INDEX}_max"].to_numpy())
+    last = np.sort(last_rows(number_keys([whole[name] for name in names], whole.num_rows)))
     if len(last) == whole.num_rows:
         return whole, {}
     others = np.setdiff1d(np.arange(whole.num_rows), last, assume_unique=True)

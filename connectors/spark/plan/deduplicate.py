@@ -11,6 +11,7 @@ import functools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,12 +30,11 @@ from connectors.spark.decode.change_batch import (
 from connectors.spark.decode.present_fields import rows_with
 from connectors.spark.decode.toast import placeholders
 from connectors.spark.plan.key_changes import follow_key_changes, has_moved
+from connectors.spark.plan.key_equality import last_rows, number_keys
 from connectors.spark.plan.truncates import TruncatePoint, drop_before_truncate, drop_truncates, truncates_as_deletes
 
 TOPIC_ID = "topic"
 """Column of ``meta`` after changes of several topics are concatenated."""
-_ROW = "row"
-_GROUP = "group"
 _NULLS = "nulls"
 
 
@@ -237,29 +237,24 @@ def _take_latest(
     count = changes.num_rows
     if not count:
         return DeduplicatedChanges(changes.image, changes.meta, deleted, {}, truncate)
-    index = pa.array(range(count), pa.int64())
-    by_key = pa.table({f"k{i}": changes.image[k] for i, k in enumerate(keys)} | {_ROW: index})
-    names = by_key.column_names[:-1]
     try:
-        groups = by_key.group_by(names, use_threads=False).aggregate([(_ROW, "max")])
+        numbers = number_keys([changes.image[k] for k in keys], count)
     except pa.ArrowNotImplementedError as e:
         raise DataError(f"topic {changes.topic}: key columns {', '.join(keys)} have a type that cannot be a key: {e}") from e
-    last = groups[f"{_ROW}_max"].combine_chunks()
+    last = pa.array(last_rows(numbers))
     if len(last) == count:
         kept = {c: m for c, m in keep.items() if pc.any(m).as_py()}
         missing = {} if lost is None else {c: pc.and_(m, pc.invert(lost[c])) if c in lost else m for c, m in kept.items()}
         return DeduplicatedChanges(changes.image, changes.meta, deleted, kept, truncate, missing=missing)
     rows, kept, missing = changes.image.take(last), {}, {}
     is_own = pc.invert(pa.array(has_moved(changes.meta)).take(last))
-    in_group = None
     for column, mask in keep.items():
         open_ = pc.take(mask, last)
         if not pc.any(open_).as_py():
             continue
-        if in_group is None:
-            in_group = by_key.join(groups, names, join_type="inner", use_threads=False).select([_ROW, f"{_ROW}_max"])
-        value_at = _last_available(in_group, mask, last)
-        known = pc.and_(open_, pa.chunked_array([pc.and_(value_at.is_valid(), is_own)]))
+        # By key: the last change that has the value.
+        value_at = pa.array(last_rows(numbers, np.flatnonzero(~mask.to_numpy())))
+        known = pc.and_(open_, pa.chunked_array([pc.and_(pc.greater_equal(value_at, 0), is_own)]))
         if pc.any(known).as_py():
             earlier = changes.image[column].take(pc.if_else(known.combine_chunks(), value_at, last))
             rows = rows.set_column(rows.column_names.index(column), column, earlier)
@@ -267,18 +262,8 @@ def _take_latest(
         if lost is not None:
             missing[column] = kept[column]
             if column in lost:
-                with_lost = in_group.filter(pc.take(lost[column], in_group[_ROW]))[f"{_ROW}_max"]
-                missing[column] = pc.and_(kept[column], pc.invert(pc.is_in(last, with_lost.combine_chunks())))
+                has_lost = last_rows(numbers, np.flatnonzero(lost[column].to_numpy())) >= 0
+                missing[column] = pc.and_(kept[column], pa.chunked_array([pa.array(~has_lost)]))
     kept = {c: m for c, m in kept.items() if pc.any(m).as_py()}
     missing = {c: m for c, m in missing.items() if c in kept}
     return DeduplicatedChanges(rows, changes.meta.take(last), pc.take(deleted, last), kept, truncate, missing=missing)
-
-
-def _last_available(in_group: pa.Table, mask: pa.ChunkedArray, last: pa.Array) -> pa.Array:
-    """By group (in the order of ``last``): the row of the last change that has the value, or null."""
-    had = in_group.filter(pc.invert(pc.take(mask, in_group[_ROW])))
-    if not had.num_rows:
-        return pa.nulls(len(last), pa.int64())
-    newest = had.rename_columns([_ROW, _GROUP]).group_by(_GROUP, use_threads=False).aggregate([(_ROW, "max")])
-    at = pc.index_in(last, newest[_GROUP].combine_chunks())
-    return newest[f"{_ROW}_max"].combine_chunks().take(at)

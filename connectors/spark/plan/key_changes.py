@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.decode.change_batch import OLD_KEY, ChangeBatch
 from connectors.spark.plan.evolution import Columns, cast_column
+from connectors.spark.plan.key_equality import Ints, number_keys
 
-Ints = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
@@ -130,15 +130,6 @@ def has_moved(meta: pa.Table) -> Mask:
         return np.zeros(meta.num_rows, bool)
     moved: Mask = pc.is_valid(meta[OLD_KEY]).to_numpy()
     return moved
-
-
-def number_keys(columns: Sequence[pa.Array | pa.ChunkedArray], count: int) -> Ints:
-    """A number by row, equal in rows of one key."""
-    found = np.zeros(count, np.int64)
-    for column in columns if count else ():
-        codes = _in_one_piece(column).dictionary_encode("encode").indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        _, found = np.unique(found * (codes.max() + 1) + codes, return_inverse=True)
-    return found.astype(np.int64)
 
 
 def with_key_types(

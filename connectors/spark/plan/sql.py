@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from connectors.spark.plan.evolution import RESERVED, quote, sql_type
 
@@ -14,6 +13,18 @@ DELETE_FLAG = RESERVED + "delete"
 KEEP_PREFIX = RESERVED + "keep_"
 UNAVAILABLE_COUNT = RESERVED + "unavailable"
 """Column of the source: the number of unavailable values that a row keeps."""
+
+PARSER_SETTINGS = {
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+}
+"""Settings of a session in which these statements, with any names and texts, mean what they say."""
+
+_MAX_LITERAL_LENGTH = 128
+_DATE_MARGIN = 11
+"""Days. Spark compares dates with the bounds of Parquet files as java.sql.Date, which moves 1582-10-05 to 14 by up to 10 days,
+and a day that the JVM's time zone has skipped by one."""
 
 
 def table_at(path: str) -> str:
@@ -33,7 +44,7 @@ def merge_statement(
     columns: Sequence[str],
     present: Collection[str],
     kept: Collection[str],
-    bounds: tuple[str, Any, Any] | None,
+    bounds: tuple[str, str] | None,
     *,
     deletes: bool,
     soft_flag: str | None = None,
@@ -42,13 +53,12 @@ def merge_statement(
 
     ``columns`` are the table's columns, ``present`` those that the changes have: the others become null because the source no
     longer has them. ``kept`` are columns with a flag to keep the table's value; an inserted row, which has none, gets null.
-    ``bounds`` are a key column and its smallest and largest value in the source: literals that let Delta skip files.
+    ``bounds`` are those of the first key column (:func:`key_bounds`), which let Delta skip files.
     ``soft_flag`` is the column that marks soft deletes, which keep all columns that they do not have.
     """
     match = [f"t.{quote(k)} = s.{quote(k)}" for k in keys]
     if bounds is not None:
-        name, low, high = bounds
-        match.append(f"t.{quote(name)} BETWEEN {literal(low)} AND {literal(high)}")
+        match.append(f"t.{quote(keys[0])} BETWEEN {bounds[0]} AND {bounds[1]}")
     sets = ", ".join(f"t.{quote(c)} = {_updated(c, present, kept, soft_flag)}" for c in columns if c not in keys)
     inserted = [c for c in columns if c in present]
     names = ", ".join(quote(c) for c in inserted)
@@ -90,14 +100,27 @@ def missing_rows_query(target: str, source: str, keys: Sequence[str], soft_flag:
     )
 
 
-def literal(value: Any) -> str:
-    """A SQL literal of an int, text or date."""
-    if isinstance(value, bool) or not isinstance(value, int | str | dt.date) or isinstance(value, dt.datetime):
-        raise TypeError(f"no literal for {value!r}")
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, dt.date):
-        return f"DATE'{value.isoformat()}'"
+def key_bounds(column: pa.ChunkedArray) -> tuple[str, str] | None:
+    """A lower and an upper bound of a key column, as SQL that Spark makes a literal of; None if they would not help."""
+    type_ = column.type
+    if pa.types.is_date32(type_):
+        column = column.cast(pa.int32())
+    elif not (pa.types.is_integer(type_) or pa.types.is_string(type_)):
+        return None
+    bounds = pc.min_max(column)
+    if not bounds["min"].is_valid:
+        return None
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if pa.types.is_date32(type_):
+        low, high = max(low - _DATE_MARGIN, -(1 << 31)), min(high + _DATE_MARGIN, (1 << 31) - 1)
+        return f"date_from_unix_date({low})", f"date_from_unix_date({high})"
+    if isinstance(low, str):
+        return (literal(low), literal(high)) if max(len(low), len(high)) <= _MAX_LITERAL_LENGTH else None
+    return str(low), str(high)
+
+
+def literal(text: str) -> str:
+    """The SQL literal of a text, in a session with :data:`PARSER_SETTINGS`."""
     # Spark interprets escapes in string literals, so backslashes and quotes are escaped.
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

@@ -22,7 +22,8 @@ from connect.record import TopicPartition
 from connectors.spark.config_keys import CURRENT, DELETED, SEQ, SEQUENCE_BY, VALID_TO
 from connectors.spark.decode.arrow_types import UTC_TIMESTAMP
 from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, POSITION, SOURCE_MS, TOMBSTONE, TRUNCATE, ChangeBatch
-from connectors.spark.plan.key_changes import Ints, Mask, number_keys
+from connectors.spark.plan.key_changes import Mask
+from connectors.spark.plan.key_equality import Ints, number_keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from connectors.spark.plan.deduplicate import (
     find_unavailable,
     sort_by_sequence,
 )
-from connectors.spark.plan.key_changes import Ints, Mask, follow_key_changes, has_moved, number_keys
+from connectors.spark.plan.key_changes import Mask, follow_key_changes, has_moved
+from connectors.spark.plan.key_equality import Ints, number_keys
 from connectors.spark.plan.projection import metadata_columns
 from connectors.spark.plan.truncates import TruncatePoint, drop_truncates, truncates_as_deletes
 

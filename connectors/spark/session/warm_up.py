@@ -30,7 +30,7 @@ def warm_up_merge(session: SparkSession) -> None:
         session.sql(rows).coalesce(1).write.parquet(staged)
         session.read.parquet(staged).createOrReplaceTempView(_VIEW)
         columns = ["id", "name"]
-        session.sql(merge_statement(target, _VIEW, ["id"], columns, columns, (), ("id", 0, 3), deletes=True))
+        session.sql(merge_statement(target, _VIEW, ["id"], columns, columns, (), ("0", "3"), deletes=True))
     except Exception as e:
         # A real problem with Spark will occur again in a commit.
         log.debug("MERGE was not warmed up: %s", e)

@@ -41,7 +41,7 @@ class TableSchema:
     def file_columns(self, types: Mapping[str, pa.DataType] | None = None) -> FileColumns:
         """How files that have columns by name have those of the schema, or those of ``types``, which can have others, too."""
         others = {column.name: column.in_files for column in self.columns if column.in_files is not None}
-        return FileColumns.by_name(types or self.types, others)
+        return FileColumns.by_name(types or self.types, others, assumes_utc=True)
 
 
 @dataclass(frozen=True, slots=True)

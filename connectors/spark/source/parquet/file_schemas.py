@@ -67,7 +67,7 @@ class FileSchemas:
         for name, value in partitions.items():
             columns[name] = self._partition_types.get(name, pa.string())
             try:
-                parse_value(value, columns[name], name)
+                parse_value(value, columns[name], name, assumes_utc=True)
             except ConnectError as e:
                 raise UnsupportedTableError(
                     f"file {file} of {self._location}: {e.message}. Move the file, or change source.partition.types"

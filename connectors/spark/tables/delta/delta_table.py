@@ -11,6 +11,7 @@ import pyarrow as pa
 from connect.record import TopicPartition
 from connectors.spark.errors import is_jvm_gone
 from connectors.spark.plan.evolution import Columns
+from connectors.spark.plan.sql import PARSER_SETTINGS
 from connectors.spark.tables.delta.failed_task import note_failed_task
 from connectors.spark.tables.delta.file_table import DeltaFileTable
 from connectors.spark.tables.delta.sql_table import DeltaSqlTable
@@ -91,6 +92,8 @@ class DeltaTable:
 
     def _open(self) -> Table:
         session = self._session = self._new_session()
+        for key, value in PARSER_SETTINGS.items():
+            session.conf.set(key, value)
         return self._open_with_spark(session) if self._open_files is None else self._open_files(session)
 
     def _of_either_kind(self, call: Callable[[], Result]) -> Result:

@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from connect.errors import ConnectError
 from connectors.spark.plan.evolution import quote
-from connectors.spark.plan.sql import ddl
-from connectors.spark.tables.delta.statements import key_bounds
+from connectors.spark.plan.sql import ddl, key_bounds
 from connectors.spark.tables.files.key_index import Matches
 from connectors.spark.tables.files.live_files import LiveFiles
+from connectors.spark.tables.files.partition_values import parse_value
 from connectors.spark.tables.staging import Staging
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ class KeySearch:
         """The rows of this version that have the keys of ``rows``, in its live files. Raises ConnectError."""
         if not rows.num_rows or not len(live):
             return Matches.empty()
+        for file in live.by_path.values():
+            # Spark would read any text, perhaps in another way than the sink.
+            for name in keys.keys() & file.values.keys():
+                parse_value(file.values[name], keys[name], name)
         started = time.monotonic()
         columns = {f"k{at}": rows[name] for at, name in enumerate(keys)}
         searched = pa.table({_NUMBER: pa.array(np.arange(rows.num_rows)), **columns})
@@ -58,9 +62,9 @@ class KeySearch:
 
         wanted = self._session.read.schema(ddl({member.name: member.type for member in searched.schema})).parquet(staged)
         table = self._session.read.format("delta").option("versionAsOf", version).load(self._path)
-        low, high = key_bounds(searched["k0"])
-        if low is not None:
-            table = table.where(table[quote(next(iter(keys)))].between(f.lit(low), f.lit(high)))
+        bounds = key_bounds(searched["k0"])
+        if bounds is not None:
+            table = table.where(table[quote(next(iter(keys)))].between(f.expr(bounds[0]), f.expr(bounds[1])))
         place = table.metadataColumn("_metadata")
         table = table.select(
             *(table[quote(name)].alias(f"t{at}") for at, name in enumerate(keys)),

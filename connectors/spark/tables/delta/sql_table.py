@@ -30,6 +30,7 @@ from connectors.spark.plan.sql import (
     KEEP_PREFIX,
     UNAVAILABLE_COUNT,
     ddl,
+    key_bounds,
     merge_statement,
     missing_rows_query,
     table_at,
@@ -37,7 +38,7 @@ from connectors.spark.plan.sql import (
 from connectors.spark.tables.application_ids import spark_writer_id
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, collect_committed_offsets, next_sequence
 from connectors.spark.tables.delta.creation import create_table
-from connectors.spark.tables.delta.statements import add_columns, key_bounds, widen_columns
+from connectors.spark.tables.delta.statements import add_columns, widen_columns
 from connectors.spark.tables.staging import Staging
 from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
 
@@ -229,7 +230,6 @@ class DeltaSqlTable:
         has_lost = bool(pc.any(pc.greater(count, 0)).as_py())
         if has_lost:
             rows = rows.append_column(UNAVAILABLE_COUNT, count)
-        low, high = key_bounds(upsert.rows[upsert.keys[0]])
         statement = merge_statement(
             self._name,
             self._source_view,
@@ -237,7 +237,7 @@ class DeltaSqlTable:
             list(upsert.columns),
             set(upsert.rows.column_names),
             keep.keys(),
-            None if low is None else (upsert.keys[0], low, high),
+            key_bounds(upsert.rows[upsert.keys[0]]),
             deletes=deletes,
             soft_flag=config_keys.DELETED if upsert.soft_deletes else None,
         )

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from connectors.spark.plan.evolution import contains_timestamp_ntz, contains_variant, sql_type
 from connectors.spark.plan.sql import table_at
-from connectors.spark.tables.delta.data_files import value_range
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_MAX_LITERAL_LENGTH = 128
-
-
-def key_bounds(column: pa.ChunkedArray) -> tuple[Any, Any]:
-    """The smallest and largest key, as literals that let Delta skip files; None for both if they would not help."""
-    type_ = column.type
-    if not (pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_string(type_)):
-        return None, None
-    low, high = value_range(column)
-    if isinstance(low, str) and max(len(low), len(high)) > _MAX_LITERAL_LENGTH:
-        return None, None
-    return low, high
 
 
 def add_columns(session: SparkSession, path: str, added: list[tuple[str, pa.DataType]]) -> None:

@@ -44,15 +44,21 @@ class ColumnLookup(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
 class ByName:
     """Finds columns by their names. What the table says of a whole file counts more than the file, because other writers may
     repeat partition columns there."""
+
+    assumes_utc: bool = False
+    """Of instants in partitions that name no zone (:func:`parse_value`)."""
 
     def fields(self, schema: pa.Schema, path: str, values: Values) -> Iterable[pa.Field]:
         return (field for field in schema if field.name not in values)
 
     def absent(self, field: pa.Field, type_: pa.DataType, values: Values) -> pa.Scalar | None:
-        return parse_value(values[field.name], type_, field.name) if field.name in values else None
+        if field.name not in values:
+            return None
+        return parse_value(values[field.name], type_, field.name, assumes_utc=self.assumes_utc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +79,13 @@ class FileColumns:
     lookup: ColumnLookup
 
     @classmethod
-    def by_name(cls, types: Mapping[str, pa.DataType], in_files: Mapping[str, pa.Field] | None = None) -> FileColumns:
+    def by_name(
+        cls, types: Mapping[str, pa.DataType], in_files: Mapping[str, pa.Field] | None = None, *, assumes_utc: bool = False
+    ) -> FileColumns:
         """Columns that files have under their own names, or under those of ``in_files``."""
         others = in_files or {}
         columns = (FileColumn(name, type_, others.get(name, pa.field(name, type_))) for name, type_ in types.items())
-        return cls(tuple(columns), ByName())
+        return cls(tuple(columns), ByName(assumes_utc))
 
     def only(self, names: Iterable[str]) -> FileColumns:
         """Only the columns of these names."""

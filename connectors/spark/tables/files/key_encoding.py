@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from connect.errors import SchemaError
 from connectors.spark.config_keys import CURRENT
+from connectors.spark.plan.key_equality import comparable
 from connectors.spark.tables.files.key_index import EncodedKeys, Mask
 from connectors.spark.tables.files.row_bitmaps import Rows
 
@@ -58,13 +59,12 @@ def _integers(column: pa.ChunkedArray) -> Rows:
 
 
 def comparable_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column as bytes that are equal when the values are equal in Spark. Raises SchemaError for nested values."""
+    """A column as bytes that are equal when the values are equal as keys. Raises SchemaError for nested values."""
     type_ = column.type
     if pa.types.is_string(type_) or pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_):
         return column.cast(pa.binary())
     if pa.types.is_floating(type_):
-        # Spark considers 0.0 and -0.0, and all NaN, equal.
-        return pc.add(column.cast(pa.float64()), 0.0).cast(pa.string()).cast(pa.binary())
+        return comparable(column.cast(pa.float64())).cast(pa.string()).cast(pa.binary())
     if pa.types.is_timestamp(type_) or pa.types.is_time64(type_):
         return column.cast(pa.int64()).cast(pa.string()).cast(pa.binary())
     if pa.types.is_date32(type_):

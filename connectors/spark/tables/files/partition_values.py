@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from connect.errors import ConnectError
-from connectors.spark.plan.evolution import sql_type
+from connectors.spark.plan.evolution import quote, sql_type
 
 PartitionValues = Mapping[str, str | None]
 """By partition column: the text of its value; None for null."""
@@ -64,14 +64,25 @@ def _day_text(days: int) -> str:
     return ("+" if not sign and len(year) > 4 else sign) + year.zfill(4) + rest
 
 
-def parse_value(text: str | None, type_: pa.DataType, column: str) -> pa.Scalar:
-    """The value of a text in a column of this type. Raises ConnectError."""
+def parse_value(text: str | None, type_: pa.DataType, column: str, *, assumes_utc: bool = False) -> pa.Scalar:
+    """The value of a text in a column of this type. Raises ConnectError.
+
+    An instant without a zone is in that of the system that wrote it, says Delta's protocol, which nobody else knows.
+    ``assumes_utc`` takes it for UTC.
+    """
     if not text:
         return pa.scalar(None, type_)
     try:
-        return _parse(text, type_)
+        value = _parse(text, type_)
     except (ValueError, ArithmeticError, pa.ArrowException) as e:
         raise ConnectError(f"the partition value {text!r} of column {column} is not of the type {sql_type(type_)}: {e}") from e
+    if pa.types.is_timestamp(type_) and type_.tz and not text.endswith("Z") and not assumes_utc:
+        raise ConnectError(
+            f"the partition value {text!r} of column {column} is a time in the zone of the session that wrote it, which the "
+            "table does not name. Write it again in UTC, as newer versions of Delta do, in a Spark session with that zone "
+            f"(spark.sql.session.timeZone): UPDATE <table> SET {quote(column)} = {quote(column)}"
+        )
+    return value
 
 
 def _parse(text: str, type_: pa.DataType) -> pa.Scalar:
@@ -94,7 +105,7 @@ def _parse(text: str, type_: pa.DataType) -> pa.Scalar:
 
 
 def _moment_us(text: str) -> int:
-    """Microseconds since 1970. A time without a zone is in UTC, as in the sink's Spark sessions."""
+    """Microseconds since 1970, in UTC."""
     found = _MOMENT.fullmatch(text)
     if found is None:
         raise ValueError("expected a date, or a date and a time")

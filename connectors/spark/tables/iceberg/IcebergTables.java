@@ -1,8 +1,10 @@
 package sluice.spark;
 
 import java.io.StringWriter;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
@@ -28,7 +30,6 @@ import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotAncestryValidator;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.SnapshotUpdate;
-import org.apache.iceberg.SingleValueParser;
 import org.apache.iceberg.StructLike;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableUtil;
@@ -53,8 +54,10 @@ import org.apache.iceberg.shaded.com.fasterxml.jackson.core.JsonGenerator;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.iceberg.spark.Spark3Util;
+import org.apache.iceberg.types.Conversions;
 import org.apache.iceberg.types.Type;
 import org.apache.iceberg.types.Types;
+import org.apache.iceberg.util.ByteBuffers;
 import org.apache.spark.sql.SparkSession;
 
 /**
@@ -382,7 +385,11 @@ public class IcebergTables {
     for (int i = 0; i < fields.size(); i++) {
       Type type = ((Types.NestedField) fields.get(i)).type();
       Object value = partition.get(i, type.typeId().javaClass());
-      json.writeRawValue(value == null ? "null" : SingleValueParser.toJson(type, value));
+      if (value == null) {
+        json.writeNull();
+      } else {
+        json.writeString(HexFormat.of().formatHex(ByteBuffers.toByteArray(Conversions.toByteBuffer(type, value))));
+      }
     }
     json.writeEndArray();
   }
@@ -393,9 +400,15 @@ public class IcebergTables {
     for (int i = 0; i < fields.size(); i++) {
       JsonNode value = at(values, i);
       Type type = ((Types.NestedField) fields.get(i)).type();
-      data.set(i, value == null || value.isNull() ? null : SingleValueParser.fromJson(type, value));
+      data.set(i, value == null || value.isNull() ? null : value(type, value.asText()));
     }
     return data;
+  }
+
+  /** The value of its binary form, in hexadecimal. */
+  private static Object value(Type type, String hex) {
+    Object value = Conversions.fromByteBuffer(type, ByteBuffer.wrap(HexFormat.of().parseHex(hex)));
+    return value instanceof CharSequence ? value.toString() : value;
   }
 
   private static JsonNode at(JsonNode object, String name) {

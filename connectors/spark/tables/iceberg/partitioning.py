@@ -1,11 +1,11 @@
 """Partition specs of Iceberg tables, and the partitions of rows.
 
-Format: "Partitioning", and "Bucket Transform Details", in Iceberg's specification.
+Format: "Partitioning", "Bucket Transform Details", and "Binary single-value serialization" in Iceberg's specification.
 """
 
 from __future__ import annotations
 
-import datetime as dt
+import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +20,13 @@ from connectors.spark.partition_terms import BUCKET, PARTITION_COLUMNS, TRUNCATE
 from connectors.spark.plan.evolution import Columns, sql_type
 from connectors.spark.tables.iceberg.types import Json
 
-Values = tuple[Any, ...]
-"""A partition: by field of the spec, its value in Iceberg's JSON form."""
+Values = tuple[str | None, ...]
+"""A partition: by field of the spec, its value in Iceberg's binary form, in hexadecimal, or None for null. JSON has no NaN, and
+dates as texts have limits."""
 
 _FIRST_FIELD_ID = 1000
+_HOUR_US = 3_600_000_000
+_DAY_US = 24 * _HOUR_US
 
 
 def new_spec(terms: Sequence[str], schema: Json, columns: Columns) -> Json:
@@ -94,7 +97,7 @@ class Partitioning:
         if not rows.num_rows:
             return
         codes = np.zeros(rows.num_rows, np.int64)
-        found: list[tuple[Any, list[Any]]] = []
+        found: list[tuple[Any, list[str | None]]] = []
         for name, field in zip(self.columns, self.spec["fields"], strict=True):
             numbers, values = _transformed(rows, name, str(field["transform"]))
             _, codes = np.unique(codes * len(values) + numbers, return_inverse=True)
@@ -107,103 +110,98 @@ class Partitioning:
             yield partition, rows if len(at) == rows.num_rows else rows.take(pa.array(at))
 
 
-def _transformed(rows: pa.Table, column: str, transform: str) -> tuple[Any, list[Any]]:
+def _transformed(rows: pa.Table, column: str, transform: str) -> tuple[Any, list[str | None]]:
     """By row a number, and by number the value of the partition field: different numbers have different values."""
     if column not in rows.column_names or transform == "void":
         return np.zeros(rows.num_rows, np.int64), [None]
-    encoded = rows[column].combine_chunks().dictionary_encode("encode")
     kind, _, width = transform.rstrip("]").partition("[")
-    if kind == "identity":
-        values = [_json_value(value) for value in encoded.dictionary]
-    else:
-        values = _TRANSFORMS[kind](encoded.dictionary, int(width or 0))
+    source = rows[column].combine_chunks()
+    if kind in UNITS:
+        source, kind = _since_epoch(source, kind), "identity"
+    encoded = source.dictionary_encode("encode")
+    apply, type_ = _TRANSFORMS[kind], source.type
+    result = pa.int32() if kind == BUCKET else type_
+    plain = _plain(encoded.dictionary)
+    values = [None if value is None else _bytes(apply(value, type_, int(width or 0)), result).hex() for value in plain]
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
     by_entry = np.array([numbers[value] for value in values], np.int64)
     return by_entry[encoded.indices.to_numpy()], list(numbers)
 
 
-def _json_value(value: pa.Scalar) -> Any:
-    """A value in Iceberg's JSON form."""
-    if not value.is_valid:
-        return None
-    t, type_ = pa.types, value.type
-    if t.is_timestamp(type_):
-        text = str(np.datetime64(int(value.value), "us"))
-        return f"{text}+00:00" if type_.tz else text
+def _plain(values: pa.Array) -> list[Any]:
+    """The values as bool, int (days, microseconds, and decimals without their point), float, str, or bytes."""
+    t, type_ = pa.types, values.type
     if t.is_date32(type_):
-        return str(np.datetime64(int(value.value), "D"))
-    plain = value.as_py()
-    if isinstance(plain, bytes):
-        return plain.hex().upper()
-    if isinstance(plain, dt.time):
-        return plain.isoformat(timespec="microseconds")
+        values = values.cast(pa.int32())
+    elif t.is_timestamp(type_) or t.is_time64(type_):
+        values = values.cast(pa.int64())
+    plain: list[Any] = values.to_pylist()
     if t.is_decimal(type_):
-        return f"{plain:f}"
+        plain = [None if value is None else int(f"{value:f}".replace(".", "")) for value in plain]
     return plain
 
 
-def _truncated(values: pa.Array, width: int) -> list[Any]:
-    t, type_ = pa.types, values.type
-    if t.is_string(type_):
-        return [_json_value(value) for value in pc.utf8_slice_codeunits(values, 0, width)]
-    if t.is_binary(type_):
-        return [None if value is None else value[:width].hex().upper() for value in values.to_pylist()]
+def _bytes(value: Any, type_: pa.DataType) -> bytes:
+    """The binary form of a value that is not null."""
+    t = pa.types
+    if t.is_boolean(type_):
+        return b"\1" if value else b"\0"
     if t.is_decimal(type_):
-        scale = type_.scale
-        found = []
-        for value in values.to_pylist():
-            unscaled = None if value is None else int(value.scaleb(scale))
-            found.append(None if unscaled is None else _decimal_text(unscaled - unscaled % width, scale))
-        return found
-    return [None if value is None else value - value % width for value in values.to_pylist()]
-
-
-def _decimal_text(unscaled: int, scale: int) -> str:
-    digits = str(abs(unscaled)).rjust(scale + 1, "0")
-    sign = "-" if unscaled < 0 else ""
-    return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"
-
-
-def _since_epoch(unit: str) -> Callable[[pa.Array, int], list[Any]]:
-    """Years, months, days, or hours since 1970."""
-
-    def apply(values: pa.Array, _: int) -> list[Any]:
-        resolution = "D" if pa.types.is_date32(values.type) else "us"
-        raw = values.cast(pa.int32()).cast(pa.int64()) if resolution == "D" else values.cast(pa.int64())
-        moments = pc.fill_null(raw, 0).to_numpy(zero_copy_only=False).astype(f"datetime64[{resolution}]")
-        numbers = moments.astype(f"datetime64[{unit}]").astype(np.int64).tolist()
-        if unit == "D":  # a field of days has the type date
-            numbers = [str(np.datetime64(number, "D")) for number in numbers]
-        return [number if valid else None for number, valid in zip(numbers, values.is_valid().to_pylist(), strict=True)]
-
-    return apply
-
-
-def _bucket(values: pa.Array, count: int) -> list[Any]:
-    hashes = [None if value is None else murmur3(_hashed_bytes(value, values.type)) for value in _raw(values)]
-    return [None if hashed is None else (hashed & 0x7FFFFFFF) % count for hashed in hashes]
-
-
-def _raw(values: pa.Array) -> list[Any]:
-    type_ = values.type
-    if pa.types.is_date32(type_):
-        values = values.cast(pa.int32())
-    elif pa.types.is_timestamp(type_) or pa.types.is_time(type_):
-        values = values.cast(pa.int64())
-    found: list[Any] = values.to_pylist()
-    return found
-
-
-def _hashed_bytes(value: Any, type_: pa.DataType) -> bytes:
+        return _two_complement(value)
+    if t.is_floating(type_):
+        return struct.pack("<f" if t.is_float32(type_) else "<d", math.nan if math.isnan(value) else value)
     if isinstance(value, int):
-        return struct.pack("<q", value)
+        return struct.pack("<q" if type_.bit_width == 64 else "<i", value)
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def _two_complement(number: int) -> bytes:
+    """In as few bytes as hold the number, the highest first."""
+    magnitude = number if number >= 0 else number + 1
+    return number.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
+
+
+def _truncated(value: Any, type_: pa.DataType, width: int) -> Any:
+    if not isinstance(value, int):
+        return value[:width]
+    if pa.types.is_decimal(type_):
+        return value - value % width
+    # Java's arithmetic wraps around.
+    bits = max(type_.bit_width, 32)
+    return _wrapped(value - _remainder(_wrapped(_remainder(value, width) + width, bits), width), bits)
+
+
+def _remainder(number: int, divisor: int) -> int:
+    """As in Java: with the sign of the number."""
+    return abs(number) % divisor * (-1 if number < 0 else 1)
+
+
+def _wrapped(number: int, bits: int) -> int:
+    half = 1 << (bits - 1)
+    return (number + half) % (2 * half) - half
+
+
+def _bucket(value: Any, type_: pa.DataType, count: int) -> int:
     if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, bytes):
-        return value
-    unscaled = int(value.scaleb(type_.scale))
-    magnitude = unscaled if unscaled >= 0 else unscaled + 1
-    return unscaled.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
+        data = value.encode()
+    elif isinstance(value, bytes):
+        data = value
+    else:
+        data = _two_complement(value) if pa.types.is_decimal(type_) else struct.pack("<q", value)
+    return (murmur3(data) & 0x7FFFFFFF) % count
+
+
+def _since_epoch(values: pa.Array, unit: str) -> pa.Array:
+    """Years, months, days, or hours since 1970."""
+    number_type = pa.int32() if pa.types.is_date32(values.type) else pa.int64()
+    raw = pc.fill_null(values.cast(number_type), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    if unit == "hour":
+        numbers = raw // _HOUR_US
+    else:
+        numbers = raw if number_type == pa.int32() else raw // _DAY_US
+        if unit != "day":
+            numbers = numbers.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) // (12 if unit == "year" else 1)
+    return pa.array(numbers.astype(np.int32), mask=values.is_null().to_numpy(zero_copy_only=False))
 
 
 def murmur3(data: bytes) -> int:
@@ -228,11 +226,8 @@ def murmur3(data: bytes) -> int:
     return hashed ^ hashed >> 16
 
 
-_TRANSFORMS: Mapping[str, Callable[[pa.Array, int], list[Any]]] = {
-    "year": _since_epoch("Y"),
-    "month": _since_epoch("M"),
-    "day": _since_epoch("D"),
-    "hour": _since_epoch("h"),
+_TRANSFORMS: Mapping[str, Callable[[Any, pa.DataType, int], Any]] = {
+    "identity": lambda value, _, __: value,
     TRUNCATE: _truncated,
     BUCKET: _bucket,
 }

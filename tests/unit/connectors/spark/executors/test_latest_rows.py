@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,3 +78,17 @@ def test_last_change_of_each_key_wins(parts: list[list[tuple[int, str, bool]]], 
     assert live == {key: part for key, part in model.items() if part is not None}
     assert rows.count == len(live)
     assert rows.latest.meta.num_rows == len(model)
+
+
+def test_keys_that_differ_only_in_their_bits_are_one_key() -> None:
+    keys = [[0.0, math.nan], [-0.0, -math.nan]]
+    schema = pa.schema([("f", pa.float64()), ("v", pa.int64())])
+    parts = []
+    for number, values in enumerate(keys):
+        places = {FILE: pa.array([0, 0], pa.int32()), ROW: pa.array([0, 1], pa.int32())}
+        latest = pa.table({"k0": pa.array(values, pa.float64()), **places})
+        part = WrittenPart(schema, [(f"{number}", {"path": f"{number}"}, 2)], ("f",), pack_table(latest))
+        parts.append((PartResult(TopicPartition("t", 0), number, number + 1, {"t": part}), part))
+    rows = join_parts(parts)
+    assert [file.superseded.tolist() for file in rows.files.files] == [[0, 1], []]
+    assert rows.count == 2

@@ -1,10 +1,17 @@
-"""Paths of the files in which Spark found rows."""
+"""Which tables Spark may search for keys, and the paths of the files in which it found rows."""
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from connectors.spark.tables.delta.key_search import location_of
+import pyarrow as pa
+import pytest
+from pyarrow import fs
+
+from connect.errors import ConnectError
+from connectors.spark.tables.delta.file_format import DeltaFormat
+from connectors.spark.tables.delta.key_search import KeySearch, location_of
+from connectors.spark.tables.files.live_files import LiveFiles
 
 
 @pytest.mark.parametrize(
@@ -19,3 +26,13 @@ from connectors.spark.tables.delta.key_search import location_of
 )
 def test_uris_of_spark_become_paths_of_arrow(uri: str, location: str) -> None:
     assert location_of(uri) == location
+
+
+def test_a_key_in_a_partition_column_that_the_sink_cannot_read_is_refused() -> None:
+    live = LiveFiles(fs.LocalFileSystem(), DeltaFormat("/lake/t"))
+    live.swap(live.prepare([{"path": "a.parquet", "size": 1, "partitionValues": {"at": "2026-01-02 03:04:05"}}], ()))
+    unused: Any = None
+    instant = pa.timestamp("us", "UTC")
+    rows = pa.table({"at": pa.array([0], instant)})
+    with pytest.raises(ConnectError, match="column at is a time in the zone of the session that wrote it"):
+        KeySearch(unused, "/lake/t", unused).find(rows, {"at": instant}, 0, live)

@@ -98,3 +98,14 @@ def test_rows_with_nothing_but_partition_columns_keep_their_number() -> None:
 def test_texts_of_other_types_are_rejected(text: str, type_: pa.DataType) -> None:
     with pytest.raises(ConnectError, match=f"partition value '{text}' of column p is not of the type"):
         parse_value(text, type_, "p")
+
+
+def test_an_instant_without_a_zone_is_refused() -> None:
+    """Delta's protocol: it is in the zone of the system that wrote it."""
+    instant, local = pa.timestamp("us", "UTC"), pa.timestamp("us")
+    with pytest.raises(ConnectError, match=r"'2026-01-02 03:04:05' of column a`t .*zone .*SET `a``t` = `a``t`"):
+        parse_value("2026-01-02 03:04:05", instant, "a`t")
+    assert parse_value("2026-01-02 03:04:05", local, "t").as_py() == dt.datetime(2026, 1, 2, 3, 4, 5)
+    moment = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+    assert parse_value("2026-01-02T03:04:05.000000Z", instant, "t").as_py() == moment
+    assert parse_value("2026-01-02 03:04:05", instant, "t", assumes_utc=True).as_py() == moment

@@ -73,7 +73,7 @@ def test_keys_that_only_look_alike_differ() -> None:
     ("values", "type_"),
     [
         ([0.0, -0.0], pa.float64()),
-        ([float("nan"), float("nan")], pa.float32()),
+        ([float("nan"), -float("nan")], pa.float32()),
         ([decimal.Decimal("1.50"), decimal.Decimal("1.5")], pa.decimal128(10, 2)),
     ],
 )
