@@ -30,7 +30,8 @@ def test_uris_of_spark_become_paths_of_arrow(uri: str, location: str) -> None:
 
 def test_a_key_in_a_partition_column_that_the_sink_cannot_read_is_refused() -> None:
     live = LiveFiles(fs.LocalFileSystem(), DeltaFormat("/lake/t"))
-    live.swap(live.prepare([{"path": "a.parquet", "size": 1, "partitionValues": {"at": "2026-01-02 03:04:05"}}], ()))
+    partition = {"partitionValues": {"at": "2026-01-02 03:04:05"}, "stats": '{"numRecords": 1}'}
+    live.swap(live.prepare([{"path": "a.parquet", "size": 1, **partition}], ()))
     unused: Any = None
     instant = pa.timestamp("us", "UTC")
     rows = pa.table({"at": pa.array([0], instant)})
