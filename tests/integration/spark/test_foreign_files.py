@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 ROW = [field("id", "int64"), field("v", "string"), field("d", "double"), field("f", "float")]
-WITH_NAN = ("d > 5", "d = double('NaN')", "f >= float('NaN')", "f > 5")
+WITH_NAN = ("d > 5", "d = double('NaN')", "f > 5")
 Sql = Callable[[str], list[dict[str, Any]]]
 
 
@@ -75,12 +75,10 @@ def test_spark_finds_nan_and_rewrites_versions_that_are_closed_and_merged_then(
     changes = Changes(run, topic("t", schemas=True), settings)
     changes.write((1, "new", 1.0), (2, "new", "NaN"), (3, "new", 3.0))
     assert found_with_nan(sql) == dict.fromkeys(WITH_NAN, 2)
-    sql("UPDATE {t} SET v = 'by Spark' WHERE id = 1")
+    sql("UPDATE {t} SET v = 'by Spark' WHERE id <> 2")
     assert has_int96(Path(props["table.location"]) / "t")
     changes.write((1, "second", 1.5))
-    sql("OPTIMIZE {t}")
     changes.write((2, "second", 2.5))
-    sql("UPDATE {t} SET v = 'by Spark' WHERE id = 3")
     changes.maintain()
     changes.write((3, "second", 3.5))
     changes.task_run.close()
