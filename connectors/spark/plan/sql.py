@@ -23,8 +23,8 @@ PARSER_SETTINGS = {
 
 _MAX_LITERAL_LENGTH = 128
 _DATE_MARGIN = 11
-"""Days. Spark compares dates with the bounds of Parquet files as java.sql.Date, which moves 1582-10-05 to 14 by up to 10 days,
-and a day that the JVM's time zone has skipped by one."""
+"""Days. Spark compares dates with the bounds of Parquet files as java.sql.Date, which moves 1582-10-05 to 14 by up to 10 days.
+Where the time zone of the JVM has skipped a day, it moves that, too."""
 
 
 def table_at(path: str) -> str:

@@ -67,7 +67,7 @@ def write(props: dict[str, str], run: Any, topic: Any) -> Iterator[Callable[...,
         task_run.task.close()
 
 
-@pytest.fixture(params=first_fast([SEARCH, MERGE]))
+@pytest.fixture
 def way(request: pytest.FixtureRequest, props: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
     """How Spark finds rows: for the worker's files, or in a MERGE of its own."""
     props["upsert.index.max.keys"] = "1"
@@ -81,6 +81,7 @@ def rows_of(spark: Any, props: dict[str, str], columns: str) -> list[tuple[Any, 
     return sorted(tuple(row) for row in found)
 
 
+@pytest.mark.parametrize("way", first_fast([SEARCH, MERGE]), indirect=True)
 def test_dates_of_any_year_are_found(props: Any, write: Any, spark: Any, way: str) -> None:
     """1582-10-05 to 1582-10-14 exist in SQL, and not in Java's old calendar."""
     keys = [field("day", "int32", name=DATE)]
@@ -96,6 +97,7 @@ def test_dates_of_any_year_are_found(props: Any, write: Any, spark: Any, way: st
     assert rows_of(spark, props, "unix_date(day), v") == sorted(expected.items())
 
 
+@pytest.mark.parametrize("way", first_fast([MERGE, SEARCH]), indirect=True)
 def test_no_setting_changes_texts_in_statements(props: Any, write: Any, spark: Any, way: str) -> None:
     """Spark substitutes ``${env:...}`` in statements, also in texts."""
     props["table.location"] += "/a'b `c"
