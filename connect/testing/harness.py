@@ -187,8 +187,10 @@ class SinkContext:
         self.commit_requested = False
         self.beginnings: dict[TopicPartition, int] = {}
         self.ends: dict[TopicPartition, int] = {}
+        self.group: dict[TopicPartition, int] = {}
+        """The offsets of the consumer group."""
         self.identities: dict[str, TopicIdentity] = {}
-        """The identities of topics; others have the topic ID ``-``."""
+        """The identities of topics; the ID of others is their name."""
         self.reader: RangeReader | None = None
         self.failed_reads: list[FailedRead] = []
 
@@ -219,6 +221,9 @@ class SinkContext:
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self.beginnings[tp] for tp in partitions if tp in self.beginnings}
 
+    def group_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self.group[tp] for tp in partitions if tp in self.group}
+
     def positions(self) -> dict[TopicPartition, int]:
         return {**self.beginnings, **self.requested_offsets}
 
@@ -234,7 +239,7 @@ class SinkContext:
         return _done()
 
     def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
-        return {topic: self.identities.get(topic, TopicIdentity("memory", "-")) for topic in topics}
+        return {topic: self.identities.get(topic, TopicIdentity("memory", topic)) for topic in topics}
 
 
 class SinkHarness:
