@@ -235,7 +235,8 @@ class DeltaFileTable:
                 if self._settings.upserts:
                     return False  # the next commit builds the index
                 transaction = self._transactions.begin()
-                identities = ids_of(self._partitions, self._settings.connector, self._identify).values()
+                present = [tp for tp in self._partitions if self._identify(tp.topic) is not None]
+                identities = ids_of(present, self._settings.connector, self._identify).values()
                 if not known.is_followed_by(transaction, self._log, identities):
                     return False  # the next commit reads the table again
                 known.version = transaction.version

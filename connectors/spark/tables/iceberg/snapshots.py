@@ -285,7 +285,8 @@ class TableReader:
         # Another connector may have begun to write a branch.
         known.state = {**known.state, "properties": state["properties"]}
         if int(state.get("snapshot", 0)) != known.snapshot:
-            moved = ids_of({*self.partitions, *commit.ends}, self._settings.connector, self._identify).values()
+            present = {tp for tp in self.partitions if self._identify(tp.topic) is not None}
+            moved = ids_of({*present, *commit.ends}, self._settings.connector, self._identify).values()
             own = known.offsets.of(self._settings.connector)
             newer = self.load()
             if newer is None:
