@@ -106,10 +106,10 @@ class DeltaFileTable:
         self._settings = settings
         self._identify = identify
         self._session = session
-        self._transactions = DeltaTransactions(session, path)
         files, folder = open_location(path, settings.s3)
         self._log = DeltaLog(files, folder)
         self._writer = DataFileWriter(files, folder, UPSERT_ROW_GROUP if settings.upserts else APPEND_ROW_GROUP)
+        self._transactions = DeltaTransactions(session, path, self._log)
         self._maintenance = DeltaMaintenance(session, path, files, folder, settings.maintenance)
         self._commit_lock = TableLock(local_folder(f"{path}/_delta_log"), ".sluice-commit.lock")
         self._columns = ColumnAdder(
@@ -263,7 +263,7 @@ class DeltaFileTable:
         if not still_there or not unchanged:
             self._writer.delete(change.written)
             return False  # somebody else has changed the table; the next run looks again
-        document = TableCommit(self._settings.connector, 0, {}, {}).to_json()
+        document = TableCommit(self._settings.connector, 0, {}, {})
         try:
             with self._commit_lock.held():
                 self._writer.check_exist(change.written, self._place)
@@ -346,7 +346,7 @@ class DeltaFileTable:
         state = None if ordered is None else ordered.new_state_id
         actions += [] if state is None else [transaction_action(ORDER_STATE, state)]
         read = [*identities.values(), ORDER_STATE] if reads_table else identities.values()
-        document = TableCommit(self._settings.connector, 0, commit.ranges, dict(commit.ends)).to_json()
+        document = TableCommit(self._settings.connector, 0, commit.ranges, dict(commit.ends))
         try:
             with self._commit_lock.held():
                 self._writer.check_exist([*change.written, *change.kept], self._place)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from pyarrow import fs
 
 from connectors.spark.plan.sql import table_at
-from connectors.spark.tables.delta.transaction import DeltaTransactions
+from connectors.spark.tables.delta.log import DeltaLog
+from connectors.spark.tables.delta.transaction import DeltaTransaction, DeltaTransactions
 from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.staging import local_folder
 from connectors.spark.tables.table_lock import TableLock
@@ -45,7 +46,7 @@ class DeltaMaintenance:
         self.settings = settings
         self._session = session
         self._path = path
-        self._transactions = DeltaTransactions(session, path)
+        self._transactions = DeltaTransactions(session, path, DeltaLog(files, folder))
         self._files = files
         self._lock = TableLock(local_folder(f"{path}/_delta_log"), ".sluice-maintenance.lock")
         self._last_checkpoint = f"{folder}/_delta_log/_last_checkpoint"

@@ -33,6 +33,9 @@ class FakeCatalog:
         """The newest one last."""
         self.properties: dict[str, str] = {}
         self._last_id = 0
+        self.lose_answer = False
+        """Whether the next commit raises an error although it is in the table."""
+        self.now_s = 0.0
 
     def commit(self, summary: dict[str, Any], added: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
         self._last_id += 1
@@ -133,3 +136,6 @@ def rows(*ids: int) -> pa.Table:
 
 def offsets(first: int, end: int) -> OffsetCommit:
     return OffsetCommit({TP: (first, end)}, {TP: end})
+        if self._catalog.lose_answer:
+            self._catalog.lose_answer = False
+            raise OSError("no answer")
