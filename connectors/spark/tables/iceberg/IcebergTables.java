@@ -699,6 +699,28 @@ public class IcebergTables {
     update.commit();
   }
 
+  /** The number of snapshots, that of snapshots from before a time to which no branch or tag points, and the oldest time of these. */
+  public static String countSnapshots(Table table, long before) throws Exception {
+    Map referenced = new HashMap();
+    for (Iterator i = table.refs().values().iterator(); i.hasNext(); ) {
+      referenced.put(Long.valueOf(((SnapshotRef) i.next()).snapshotId()), "");
+    }
+    long count = 0, old = 0, oldest = before;
+    for (Iterator i = table.snapshots().iterator(); i.hasNext(); ) {
+      Snapshot at = (Snapshot) i.next();
+      count++;
+      if (at.timestampMillis() < before && !referenced.containsKey(Long.valueOf(at.snapshotId()))) {
+        old++;
+        oldest = Math.min(oldest, at.timestampMillis());
+      }
+    }
+    Map answer = new HashMap();
+    answer.put("count", Long.valueOf(count));
+    answer.put("old", Long.valueOf(old));
+    answer.put("oldest", Long.valueOf(oldest));
+    return MAPPER.writeValueAsString(answer);
+  }
+
   /** Removes snapshots that are older than the table keeps them, and their files. */
   public static void expire(Table table) {
     table.refresh();
