@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from connect.errors import ConnectError
 from connectors.spark.plan.sql import table_at
+from connectors.spark.tables.application_ids import StoredOffsets
 from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
 from connectors.spark.tables.delta.suitability import Obstacle, UnsuitableTable
 
@@ -52,6 +53,26 @@ def refuse_dropped(place: str, *, exists: bool) -> NoReturn:
     raise ConnectError(
         f"{place} was dropped{' and created again' if exists else ''} while the connector was writing it, and its rows are gone. "
         "Restart the task to continue with new records, or reset the connector's offsets over REST "
+def refuse_written_by_both(stored: StoredOffsets, place: str) -> None:
+    """Raises ConnectError for a table that Spark has written for the connector if the worker did so, too: Spark keeps offsets in
+    the table's history, the worker in its state, and neither says what the other has written."""
+    if stored.all_ends():
+        raise ConnectError(
+            f"{place} has rows of the connector that the worker wrote and rows that Spark wrote (spark.remote), with offsets in "
+            "two places, so that none says what the table contains. Write into another table (table.name.format), or stop the "
+            "connector, delete its offsets over REST (DELETE /connectors/<name>/offsets) to load all records again, and resume it"
+        )
+
+
+def refuse_written_by_worker(stored: StoredOffsets, place: str) -> None:
+    """Raises ConnectError if Spark is to write a table that the worker has written for the connector."""
+    if stored.all_ends():
+        raise ConnectError(
+            f"{place} has rows of the connector that the worker wrote, with offsets that Spark Connect cannot move. Continue "
+            "with Spark in the worker's own JVM (remove spark.remote), or write into another table (table.name.format)"
+        )
+
+
         "(DELETE /connectors/<name>/offsets) to load the table again"
     )
 

@@ -33,6 +33,7 @@ from connectors.spark.tables.delta.checks import (
     check_retention,
     refuse_dropped,
     refuse_obstacle,
+    refuse_written_by_both,
 )
 from connectors.spark.tables.delta.creation import create_table, file_table_properties
 from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
@@ -58,7 +59,7 @@ from connectors.spark.tables.source_order.order_state import FOLDER, OrderStateF
 from connectors.spark.tables.source_order.ordering import OrderedUpsert, SourceOrder
 from connectors.spark.tables.staging import local_folder, open_location
 from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
-from connectors.spark.tables.table_lock import TableLock, creation_lock
+from connectors.spark.tables.table_lock import commit_lock, creation_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,7 +112,7 @@ class DeltaFileTable:
         self._writer = DataFileWriter(files, folder, UPSERT_ROW_GROUP if settings.upserts else APPEND_ROW_GROUP)
         self._transactions = DeltaTransactions(session, path, self._log)
         self._maintenance = DeltaMaintenance(session, path, files, folder, settings.maintenance)
-        self._commit_lock = TableLock(local_folder(f"{path}/_delta_log"), ".sluice-commit.lock")
+        self._commit_lock = commit_lock(local_folder(f"{path}/_delta_log"))
         self._columns = ColumnAdder(
             session,
             path,
@@ -154,7 +155,8 @@ class DeltaFileTable:
                 check_not_append_only(metadata, self._place, self.path)
             if obstacle is not None:
                 refuse_obstacle(obstacle, self._place, self.path, was_written=bool(stored))
-            if not stored and spark_writer_id(self._settings.connector, self._settings.table) in versions:
+            if spark_writer_id(self._settings.connector, self._settings.table) in versions:
+                refuse_written_by_both(stored, self._place)
                 raise UnsuitableTable("it has written rows before, whose offsets are in the table's history")
             check_retention(metadata, self._place, self.path)
             if stored.all_ends():

@@ -31,7 +31,7 @@ from connectors.spark.tables.iceberg.types import Json, read_columns
 from connectors.spark.tables.source_order.order_state import FOLDER, OrderStateFiles
 from connectors.spark.tables.staging import local_folder, open_location, path_in_file_system
 from connectors.spark.tables.table import OffsetCommit
-from connectors.spark.tables.table_lock import TableLock
+from connectors.spark.tables.table_lock import TableLock, commit_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -239,7 +239,7 @@ class TableReader:
         partitioning = Partitioning.read(state["spec"], state["schema"])
         folder = str(state["data"]).rpartition("/")[0]
         writer = IcebergFileWriter(files, folder, state["schema"], partitioning.spec_id, self._settings.row_group)
-        lock = TableLock(local_folder(f"{state['location']}/metadata"), ".sluice-commit.lock")
+        lock = commit_lock(local_folder(f"{state['location']}/metadata"))
         columns = read_columns(state["schema"])
         return KnownSnapshot(
             state,
