@@ -10,6 +10,7 @@ from connectors.spark.plan.sql import table_at
 from connectors.spark.tables.application_ids import StoredOffsets
 from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
 from connectors.spark.tables.delta.suitability import Obstacle, UnsuitableTable
+from connectors.spark.tables.effects import Effect
 
 _RETENTION = "delta.setTransactionRetentionDuration"
 _APPEND_ONLY = "delta.appendOnly"
@@ -93,7 +94,7 @@ def check_not_replaced(log: DeltaLog, version: int, connector: str, place: str) 
 
 def refuse_replacement(logged: LoggedCommit, place: str) -> None:
     """Raises ConnectError for a commit that replaced the rows."""
-    if logged.replaces_rows:
+    if logged.effect & Effect.MOVES_HISTORY:
         raise ConnectError(
             f"{place}: {logged.operation} replaced the table's rows in version {logged.version}, so the connector's offsets no "
             "longer say what the table contains. Stop the connector, set its offsets over REST to what the table contains "

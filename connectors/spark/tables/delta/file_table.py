@@ -315,7 +315,7 @@ class DeltaFileTable:
         moved = {*ids_of(commit.ends, self._settings.connector, self._identify).values(), ORDER_STATE}
         for version in range(known.version + 1, transaction.version + 1):
             logged = self._log.commit(version)
-            if logged is None or logged.changes_metadata or not moved.isdisjoint(logged.transactions):
+            if logged is None or logged.alters or not moved.isdisjoint(logged.transactions):
                 return None
             known.pass_over(logged, self._place)
         return transaction if known.layout.has_columns(commit.schema_of(rows)) else None
