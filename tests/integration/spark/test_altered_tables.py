@@ -50,6 +50,10 @@ def test_each_alteration_is_reported_with_the_statement_that_undoes_it(open_lake
             r"t at .*/t was altered .*: it has delta\.constraints\.small",
         ),
         ("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')", "it has no deletion vectors"),
+        (
+            "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
+            r"it has delta\.enableRowTracking and it has the feature rowTracking\. Undo it with .*; .*DROP FEATURE rowTracking",
+        ),
         ("ALTER TABLE {t} SET TBLPROPERTIES ('delta.appendOnly' = 'true')", r"t at .*/t has the property delta\.appendOnly"),
     ):
         lake.sql(statement)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from connect.errors import ConnectError
@@ -35,25 +35,24 @@ def check_not_append_only(metadata: Mapping[str, Any], place: str, path: str) ->
         )
 
 
-def refuse_obstacle(obstacle: Obstacle, place: str, path: str, *, was_written: bool) -> NoReturn:
+def refuse_obstacles(obstacles: Sequence[Obstacle], place: str, path: str, *, was_written: bool) -> None:
     """Raises UnsuitableTable for a table whose rows Spark must write, or ConnectError if the worker has written rows before it
-    was altered."""
+    was altered. Names everything that must be undone, in order."""
+    if not obstacles:
+        return
+    reasons = " and ".join(obstacle.reason for obstacle in obstacles)
     if not was_written:
-        raise UnsuitableTable(obstacle.reason)
+        raise UnsuitableTable(reasons)
     remedy = "Write"
-    if obstacle.remedy:
-        remedy = f"Undo it with ALTER TABLE {table_at(path)} {obstacle.remedy} and restart the task, or write"
+    if all(obstacle.remedy for obstacle in obstacles):
+        statements = "; ".join(f"ALTER TABLE {table_at(path)} {obstacle.remedy}" for obstacle in obstacles)
+        remedy = f"Undo it with {statements} and restart the task, or write"
     raise ConnectError(
-        f"{place} was altered in a way that the connector does not support: {obstacle.reason}. {remedy} into another table "
+        f"{place} was altered in a way that the connector does not support: {reasons}. {remedy} into another table "
         "(table.name.format)"
     )
 
 
-def refuse_dropped(place: str, *, exists: bool) -> NoReturn:
-    """Raises ConnectError for a table that somebody has dropped, and created again if it exists."""
-    raise ConnectError(
-        f"{place} was dropped{' and created again' if exists else ''} while the connector was writing it, and its rows are gone. "
-        "Restart the task to continue with new records, or reset the connector's offsets over REST "
 def refuse_written_by_both(stored: StoredOffsets, place: str) -> None:
     """Raises ConnectError for a table that Spark has written for the connector if the worker did so, too: Spark keeps offsets in
     the table's history, the worker in its state, and neither says what the other has written."""
@@ -74,6 +73,11 @@ def refuse_written_by_worker(stored: StoredOffsets, place: str) -> None:
         )
 
 
+def refuse_dropped(place: str, *, exists: bool) -> NoReturn:
+    """Raises ConnectError for a table that somebody has dropped, and created again if it exists."""
+    raise ConnectError(
+        f"{place} was dropped{' and created again' if exists else ''} while the connector was writing it, and its rows are gone. "
+        "Restart the task to continue with new records, or reset the connector's offsets over REST "
         "(DELETE /connectors/<name>/offsets) to load the table again"
     )
 

@@ -32,7 +32,7 @@ from connectors.spark.tables.delta.checks import (
     check_not_replaced,
     check_retention,
     refuse_dropped,
-    refuse_obstacle,
+    refuse_obstacles,
     refuse_written_by_both,
 )
 from connectors.spark.tables.delta.creation import create_table, file_table_properties
@@ -48,7 +48,7 @@ from connectors.spark.tables.delta.statements import (
     mark_all_deleted,
     widen_columns,
 )
-from connectors.spark.tables.delta.suitability import UnsuitableTable, find_layout_obstacle, find_obstacle
+from connectors.spark.tables.delta.suitability import UnsuitableTable, find_obstacles
 from connectors.spark.tables.delta.transaction import DeltaTransaction, DeltaTransactions, transaction_action
 from connectors.spark.tables.delta.upsert import DeltaUpserts
 from connectors.spark.tables.executor_files import FileTarget
@@ -109,8 +109,8 @@ class DeltaFileTable:
         self._session = session
         files, folder = open_location(path, settings.s3)
         self._log = DeltaLog(files, folder)
-        self._writer = DataFileWriter(files, folder, UPSERT_ROW_GROUP if settings.upserts else APPEND_ROW_GROUP)
         self._transactions = DeltaTransactions(session, path, self._log)
+        self._writer = DataFileWriter(files, folder, UPSERT_ROW_GROUP if settings.upserts else APPEND_ROW_GROUP)
         self._maintenance = DeltaMaintenance(session, path, files, folder, settings.maintenance)
         self._commit_lock = commit_lock(local_folder(f"{path}/_delta_log"))
         self._columns = ColumnAdder(
@@ -148,13 +148,12 @@ class DeltaFileTable:
             metadata = checksum.get("metadata") or transaction.metadata()
             protocol = checksum.get("protocol") or transaction.protocol()
             layout = read_table_layout(transaction, metadata, checksum)
-            obstacle = find_obstacle(metadata, protocol, upserts=self._settings.upserts) or find_layout_obstacle(layout)
+            obstacles = find_obstacles(metadata, protocol, layout, upserts=self._settings.upserts)
             versions = _stored_versions(checksum, transaction)
             stored = StoredOffsets(versions, self._settings.connector)
             if self._settings.upserts:
                 check_not_append_only(metadata, self._place, self.path)
-            if obstacle is not None:
-                refuse_obstacle(obstacle, self._place, self.path, was_written=bool(stored))
+            refuse_obstacles(obstacles, self._place, self.path, was_written=bool(stored))
             if spark_writer_id(self._settings.connector, self._settings.table) in versions:
                 refuse_written_by_both(stored, self._place)
                 raise UnsuitableTable("it has written rows before, whose offsets are in the table's history")
