@@ -163,6 +163,7 @@ def _done() -> Future[None]:
     return done
 
 
+# Large class: one attribute for each thing that a test sets or reads.
 class SinkContext:
     """A SinkTaskContext that stores the task's requests for tests."""
 

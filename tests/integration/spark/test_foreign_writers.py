@@ -113,7 +113,7 @@ COMMITS = [
     (f"SET {DYNAMIC}=static", None),
     ("INSERT OVERWRITE {t} VALUES (11, 'a')", Effect.CHANGES_ROWS | Effect.MOVES_HISTORY),
     ("TRUNCATE TABLE {t}", Effect.CHANGES_ROWS | Effect.MOVES_HISTORY),
-    ("RESTORE TABLE {t} TO VERSION AS OF 1", Effect.ADDS_ROWS | Effect.MOVES_HISTORY),
+    ("RESTORE TABLE {t} TO VERSION AS OF 1", Effect.ADDS_ROWS | Effect.ALTERS | Effect.MOVES_HISTORY),
     (
         "CREATE OR REPLACE TABLE {t} USING delta AS SELECT 1 AS id, 'a' AS day",
         Effect.CHANGES_ROWS | Effect.ALTERS | Effect.MOVES_HISTORY,
@@ -121,6 +121,7 @@ COMMITS = [
 ]
 
 
+@pytest.mark.long
 def test_commits_of_spark_are_told_apart_by_what_they_do(props: Any, sql: Any) -> None:
     sql("CREATE TABLE {t} (id INT, day STRING) USING delta PARTITIONED BY (day)")
     files, folder = open_location(f"{props['table.location']}/t")
@@ -139,6 +140,7 @@ def test_commits_of_spark_are_told_apart_by_what_they_do(props: Any, sql: Any) -
     assert found == [effect for _, effect in COMMITS]
 
 
+@pytest.mark.long
 def test_a_partition_that_is_overwritten_does_not_stop_the_task(props: Any, run: Any, topic: Any, sql: Any) -> None:
     t = topic("t", schemas=False)
     settings = {**props, "metadata.columns": "none", "partition.columns": "v"}

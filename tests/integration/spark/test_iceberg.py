@@ -300,6 +300,7 @@ def test_offsets_survive_other_writers_and_expired_snapshots(lake: IcebergLake) 
     assert lake.rows() == [{"id": 1, "v": "a"}, {"id": 7, "v": "mine"}]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_maintenance_thread")
 def test_a_new_task_expires_the_snapshots_that_the_table_no_longer_keeps(lake: IcebergLake) -> None:
     properties = {"max-snapshot-age-ms": "1", "min-snapshots-to-keep": "1"}
