@@ -167,6 +167,10 @@ class SinkTaskContext(Protocol):
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns the offset of the first record that each partition still has; unknown partitions are omitted."""
 
+    def group_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Returns the offset that the consumer group has committed for each partition; partitions without one are omitted. Raises
+        ConnectError if no broker answers."""
+
     def positions(self) -> dict[TopicPartition, int]:
         """Returns, for each assigned partition, the offset of the next record for ``put``; partitions for which no broker has
         answered yet are omitted."""

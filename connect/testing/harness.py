@@ -164,6 +164,7 @@ def _done() -> Future[None]:
     return done
 
 
+# Large class: one attribute for each thing that a test sets or reads.
 class SinkContext:
     """A SinkTaskContext that stores the task's requests for tests."""
 
@@ -188,8 +189,10 @@ class SinkContext:
         self.commit_requested = False
         self.beginnings: dict[TopicPartition, int] = {}
         self.ends: dict[TopicPartition, int] = {}
+        self.group: dict[TopicPartition, int] = {}
+        """The offsets of the consumer group."""
         self.identities: dict[str, TopicIdentity] = {}
-        """The identities of topics; others have the topic ID ``-``."""
+        """The identities of topics; the ID of others is their name."""
         self.reader: RangeReader | None = None
         self.failed_reads: list[FailedRead] = []
 
@@ -220,6 +223,9 @@ class SinkContext:
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self.beginnings[tp] for tp in partitions if tp in self.beginnings}
 
+    def group_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self.group[tp] for tp in partitions if tp in self.group}
+
     def positions(self) -> dict[TopicPartition, int]:
         return {**self.beginnings, **self.requested_offsets}
 
@@ -236,7 +242,7 @@ class SinkContext:
 
     def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
         partitions = Counter(tp.topic for tp in self.assignment())
-        return {topic: self.identities.get(topic, TopicIdentity("memory", "-", partitions[topic] or 1)) for topic in topics}
+        return {topic: self.identities.get(topic, TopicIdentity("memory", topic, partitions[topic] or 1)) for topic in topics}
 
 
 class SinkHarness:

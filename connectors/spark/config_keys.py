@@ -255,7 +255,8 @@ def config_def() -> ConfigDef:
     d.define("compaction.min.files", t.INT, 20, validator=at_least(0), importance=low, group="Care",
              doc="Number of files of about the same size that are merged into one; 0 turns compaction off.")  # fmt: skip
     d.define("vacuum.interval.ms", t.LONG, 86_400_000, validator=at_least(0), importance=low, group="Care",
-             doc="How often a task runs VACUUM on its Delta tables, with the tables' own retention; 0 turns it off.")  # fmt: skip
+             doc="How often VACUUM runs on a Delta table, with the table's own retention, and how long an Iceberg table keeps a "
+             "few snapshots that have expired; 0 turns both off.")  # fmt: skip
     d.define("freshness.ms", t.LONG, 1_000, validator=at_least(0), importance=high, group="Commit",
              doc="How long after its arrival a record should be visible in its table at most. Commits start accordingly early. "
              "freshness.<table>.ms sets it for one table.")  # fmt: skip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from typing import Any
 
 from connect.errors import ConnectError, RetriableError, causes
 
@@ -104,8 +106,6 @@ _ADVICE = (
 _GONE = re.compile(
     r"An error occurred while calling [^\n]*\Z"  # py4j's text for a call whose connection broke: without an exception of Java
     r"|Target Object ID does not exist for this gateway"  # an object of a JVM that another one has replaced
-    r"|Answer from Java side is empty"
-    r"|while trying to connect to the Java server"
 )
 
 
@@ -121,15 +121,27 @@ def is_jvm_gone(error: BaseException) -> bool:
         # py4j does not wrap the errors of a socket that it opens.
         if "Py4JNetworkError" in names or isinstance(found, ConnectionError):
             return True
-        if "Py4JError" in names and "Py4JJavaError" not in names and _GONE.search(str(found)):
+        # An error of py4j itself. It says the same of a name that Java lacks and of one that it could not ask for.
+        if "Py4JError" in names and "Py4JJavaError" not in names and (_GONE.search(str(found)) or not _answers_java()):
             return True
     return False
 
 
+def _answers_java() -> bool:
+    """Whether the JVM that PySpark uses in this process answers. Blocks as long as it hangs."""
+    gateway: Any = getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_gateway", None)
+    try:
+        gateway.jvm.java.lang.System.nanoTime()
+    except Exception:
+        return False
+    return True
+
+
 def explain(error: BaseException, doing: str) -> ConnectError:
-    """The error to raise for an exception of Spark during ``doing``; RetriableError when a retry may help."""
+    """The error to raise for an exception of Spark during ``doing``; RetriableError when a retry may help. Raises an error of
+    Sluice as it is: ``raise explain(error, ...) from error`` would make it its own cause."""
     if isinstance(error, ConnectError):
-        return error
+        raise error
     if is_jvm_gone(error):
         # A lease of Spark notices it, too: its next session is in a new JVM.
         return RetriableError(f"{doing}: Spark's JVM has ended (its last log messages say why); restarting it")

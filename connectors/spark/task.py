@@ -133,19 +133,26 @@ class SparkSinkTask(SinkTask):
                 by_table.setdefault(table, []).append(tp)
         found = self.delivery.load_tables(by_table)
         log_ends = self.context.end_offsets(partitions)
+        behind = []
         for table, ends in found.items():
             for tp in by_table[table]:
                 if tp in ends:
                     _check_topic_not_recreated(tp, ends[tp], log_ends.get(tp), table)
-                    _check_no_gap(tp, ends[tp], log_starts.get(tp, 0), table)
+                    if ends[tp] < log_starts.get(tp, 0):
+                        behind.append((tp, ends[tp], table))
+        # Promise 2: the group's offset is ahead of no table. What lies between had no rows for a table whose end is older.
+        group = self.context.group_offsets({tp for tp, _, _ in behind})
+        for tp, end, table in behind:
+            _check_no_gap(tp, max(end, group.get(tp, end)), log_starts[tp], table)
         # If records name their tables, a table that does not exist yet may need records that another one has. The group's offset
         # is never ahead of any table, and each table skips what it has.
         for tp in () if self._config.names_need_record else partitions:
             of_tables = [found[table].get(tp) for table in self.delivery.router.tables_of(tp.topic)]
             known = [end for end in of_tables if end is not None]
             if known and len(known) == len(of_tables):
-                self.context.offset({tp: min(known)})
-                self.delivery.offsets.seek(tp, min(known))
+                start = max(min(known), log_starts.get(tp, 0))
+                self.context.offset({tp: start})
+                self.delivery.offsets.seek(tp, start)
 
     def _read_tables(self) -> None:
         """Finds this connector's tables below the location, and their topics."""

@@ -53,8 +53,8 @@ def _serve(method: str, path: str) -> None:
     """Serves every request."""
 
 
-def make_app(folder: Path, properties: Mapping[str, str], refuse: Refuse = _serve) -> FastAPI:
-    """The server's application; requests need the token."""
+def make_app(folder: Path, properties: Mapping[str, str], refuse: Refuse = _serve, lose: Refuse = _serve) -> FastAPI:
+    """The server's application; requests need the token. What ``lose`` names is served, and the answer is an error."""
     catalog = SqlCatalog("rest", uri=f"sqlite:///{folder}/catalog.db", **{"warehouse": f"file://{folder}", **properties})
     app = FastAPI()
     lock = threading.Lock()
@@ -73,7 +73,9 @@ def make_app(folder: Path, properties: Mapping[str, str], refuse: Refuse = _serv
         refused = refuse(request.method, request.url.path)
         if refused is not None:
             return _error(refused[0], refused[1], "refused by the test")
-        return await call_next(request)
+        answer = await call_next(request)
+        lost = lose(request.method, request.url.path)
+        return answer if lost is None else _error(lost[0], lost[1], "lost by the test")
 
     @app.get("/v1/config")
     def config() -> Any:
@@ -134,12 +136,14 @@ def make_app(folder: Path, properties: Mapping[str, str], refuse: Refuse = _serv
 
 
 @contextlib.contextmanager
-def rest_catalog(folder: Path, properties: Mapping[str, str] | None = None, refuse: Refuse = _serve) -> Iterator[str]:
+def rest_catalog(
+    folder: Path, properties: Mapping[str, str] | None = None, refuse: Refuse = _serve, lose: Refuse = _serve
+) -> Iterator[str]:
     """The URI of a catalog that runs in this process for a with block. Its tables are below the folder, unless the properties
     have another warehouse."""
     folder.mkdir(parents=True, exist_ok=True)
     (port,) = free_ports(1)
-    app = make_app(folder, properties or {}, refuse)
+    app = make_app(folder, properties or {}, refuse, lose)
     server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -13,6 +13,8 @@ from worker.sink.pauses import ConsumptionPauses
 from worker.sink.range_reads import RangeReads
 from worker.tasks.converters import Converters
 
+_COMMITTED_TIMEOUT_S = 5.0
+
 
 class SinkContext:
     """Used on the task's thread, except :meth:`topic_identities` (:class:`connect.sink.SinkTaskContext`).
@@ -89,6 +91,9 @@ class SinkContext:
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         found = {partition: self._consumer.beginning_offset(partition) for partition in partitions}
         return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    def group_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._consumer.committed(partitions, _COMMITTED_TIMEOUT_S) if partitions else {}
 
     def positions(self) -> dict[TopicPartition, int]:
         return {**self._ranges.positions(), **self._offsets}

@@ -226,8 +226,8 @@ class ExecutorEngine:
     def _check_results(self, parts: list[PartResult]) -> None:
         job = self._running
         job.parts = parts
-        gap = find_gap(job.ranges, (OffsetRange(part.partition, part.first, part.end) for part in parts))
-        if gap is not None and not any(part.failed_reads for part in parts):
+        read = [(OffsetRange(part.partition, part.first, part.end), bool(part.failed_reads)) for part in parts]
+        if (gap := find_gap(job.ranges, read)) is not None:
             raise RetriableError(f"Spark's executors returned no results for {gap}")
         router = self._delivery.router
         unfinished: dict[str, list[TablePart]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from connect.record import TopicPartition
 from connect.sink import OffsetRange
@@ -39,15 +39,14 @@ def plan_ranges(
     return found
 
 
-def find_gap(ranges: Sequence[OffsetRange], read: Iterable[OffsetRange]) -> OffsetRange | None:
-    """The first records of the ranges that were not read; both are ordered by partition and offset."""
-    ends: dict[TopicPartition, int] = {}
+def find_gap(ranges: Sequence[OffsetRange], read: Sequence[tuple[OffsetRange, bool]]) -> OffsetRange | None:
+    """The first records of a range that were not read. ``read`` are the parts of all ranges, in order, and whether a failure that
+    is reported ended the range with that part."""
     for one in ranges:
-        ends.setdefault(one.partition, one.first)
-    for part in read:
-        if part.first == ends.get(part.partition):
-            ends[part.partition] = part.end
-    for one in ranges:
-        if ends[one.partition] < one.end:
-            return OffsetRange(one.partition, ends[one.partition], one.end)
+        end, is_over = one.first, False
+        for part, ends_range in read:
+            if part.partition == one.partition and part.first == end < one.end:
+                end, is_over = part.end, ends_range
+        if end < one.end and not is_over:
+            return OffsetRange(one.partition, end, one.end)
     return None

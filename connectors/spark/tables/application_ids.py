@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-from connect.errors import ConnectError
+from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
 from connect.sink import TopicIdentity
 
@@ -86,7 +86,7 @@ class StoredOffsets:
             present = identify(stored.partition.topic)
             if present is None:
                 continue  # nobody will read it
-            if not _is_same(stored.identity, present):
+            if stored.identity != _known(present, stored.partition.topic):
                 where = "another cluster" if stored.identity.cluster_id != present.cluster_id else "a topic that was recreated"
                 raise OtherTopicError(
                     f"table {table} holds {stored.partition} up to offset {end} from {where} (cluster "
@@ -98,13 +98,23 @@ class StoredOffsets:
         return ends
 
 
-def _is_same(stored: TopicIdentity, present: TopicIdentity) -> bool:
-    if _UNKNOWN in (stored.topic_id, present.topic_id):
-        return stored.cluster_id == present.cluster_id or _UNKNOWN in (stored.cluster_id, present.cluster_id)
-    return stored == present
-
-
 def ids_of(partitions: Iterable[TopicPartition], connector: str, identify: Identify) -> dict[TopicPartition, str]:
-    """The identifiers of partitions."""
-    unknown = TopicIdentity(_UNKNOWN, _UNKNOWN)
-    return {tp: str(PartitionId(connector, identify(tp.topic) or unknown, tp)) for tp in partitions}
+    """The identifiers of partitions. Raises ConnectError for a topic without identity: its end would not be found again under
+    another one, nor a recreated topic be noticed; RetriableError if there is no such topic."""
+    ids = {}
+    for tp in partitions:
+        found = identify(tp.topic)
+        if found is None:
+            raise RetriableError(f"the brokers have no topic {tp.topic}, so no offsets of it are committed")
+        ids[tp] = str(PartitionId(connector, _known(found, tp.topic), tp))
+    return ids
+
+
+def _known(identity: TopicIdentity, topic: str) -> TopicIdentity:
+    if _UNKNOWN in (identity.cluster_id, identity.topic_id):
+        raise ConnectError(
+            f"the brokers name no {'cluster ID' if identity.cluster_id == _UNKNOWN else 'ID'} of topic {topic}, so it cannot be "
+            "told from a recreated topic, and nothing of it is committed. Upgrade them to Kafka 2.8 or newer, or write Parquet "
+            "(table.format=parquet)"
+        )
+    return identity

@@ -7,6 +7,7 @@ table. The newest commit that names a partition is authoritative; commits of oth
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,11 +28,14 @@ class TableCommit:
     sequence: int
     ranges: Mapping[TopicPartition, tuple[int, int]]
     ends: Mapping[TopicPartition, int | None]
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """By which a writer that got no answer finds the commit in the table's history."""
 
     def to_json(self) -> str:
         document = {
             "sluice": FORMAT,
             "connector": self.connector,
+            "id": self.id,
             "sequence": self.sequence,
             "ranges": _nest({tp: list(r) for tp, r in self.ranges.items()}),
             "ends": _nest(self.ends),
@@ -48,7 +52,8 @@ def parse_commit(text: str | None) -> TableCommit | None:
         if document.get("sluice") != FORMAT:
             return None
         ranges = {tp: (int(r[0]), int(r[1])) for tp, r in _flatten(document["ranges"])}
-        return TableCommit(str(document["connector"]), int(document["sequence"]), ranges, dict(_flatten(document["ends"])))
+        ends = dict(_flatten(document["ends"]))
+        return TableCommit(str(document["connector"]), int(document["sequence"]), ranges, ends, str(document.get("id", "")))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         return None
 

@@ -62,6 +62,11 @@ class TableLock:
             yield
 
 
+def commit_lock(metadata_folder: str | None) -> TableLock:
+    """Held by every commit to the table with this folder of metadata, whoever makes it: the worker, or Spark for it."""
+    return TableLock(metadata_folder, ".sluice-commit.lock")
+
+
 @contextlib.contextmanager
 def creation_lock(folder: str | None) -> Iterator[None]:
     """Held while the table in a local folder is created: by one process at a time for all tables beside it. Without a folder

@@ -150,6 +150,9 @@ class Context:
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self.topics[tp.topic].beginnings.get(tp.partition, 0) for tp in partitions}
 
+    def group_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self.group[tp] for tp in partitions if tp in self.group}
+
     def positions(self) -> dict[TopicPartition, int]:
         return {tp: self.seeks.get(tp, self.group.get(tp, 0)) for tp in self.assigned}
 

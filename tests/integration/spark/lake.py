@@ -103,11 +103,12 @@ class Lake:
         self.lease.session().sql(statement.format(t=f"delta.`{self.path}`")).collect()
 
     def follow(self, advice: str) -> None:
-        """Runs the statement that a message gives, and restarts the task, as the message says."""
+        """Runs the statements that a message gives, and restarts the task, as the message says."""
         found = re.search(r"(ALTER TABLE .*?) and restart the task", advice)
         assert found is not None, advice
         self.stop()
-        self.lease.session().sql(found.group(1))
+        for statement in found.group(1).split("; "):
+            self.lease.session().sql(statement)
 
     def check(self, *, with_spark: bool = False) -> None:
         """The table has each record once, as delta-rs reads it, or Spark if delta-rs lacks a feature of the table."""

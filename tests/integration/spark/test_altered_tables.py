@@ -58,6 +58,16 @@ def test_each_alteration_is_reported_with_the_statement_that_undoes_it(open_lake
         lake.check()
 
 
+@pytest.mark.long
+def test_what_row_tracking_leaves_is_undone_by_the_statements_of_one_message(open_lake: Callable[[str], Lake]) -> None:
+    lake = open_lake("upsert")
+    lake.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
+    reason = r"it has delta\.enableRowTracking and it has the feature rowTracking\. Undo it with .*; .*DROP FEATURE rowTracking"
+    lake.follow(lake.refuses(ConnectError, reason))
+    lake.write()
+    lake.check()
+
+
 def test_wider_key_column_is_written_without_a_restart(open_lake: Callable[[str], Lake]) -> None:
     lake = open_lake("upsert")
     lake.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")

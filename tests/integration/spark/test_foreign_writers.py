@@ -16,6 +16,9 @@ from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
 from connectors.spark.tables.delta.file_table import DeltaFileTable
+from connectors.spark.tables.delta.log import DeltaLog
+from connectors.spark.tables.effects import Effect
+from connectors.spark.tables.staging import open_location
 from sluice.demo.delta_table import read_delta_table
 from tests.integration.spark.change_events import fill
 from tests.support.cases import first_fast
@@ -89,6 +92,67 @@ def test_replaced_rows_stop_the_task_until_its_offsets_are_set(
     restarted.deliver()
     restarted.close()
     assert Counter(read_delta_table(f"{props['table.location']}/t")["id"].to_pylist()) == Counter(range(25))
+
+
+DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
+COMMITS = [
+    ("INSERT INTO {t} VALUES (1, 'a'), (2, 'b'), (3, 'a')", Effect.ADDS_ROWS),
+    ("INSERT INTO {t} VALUES (4, 'a'), (5, 'b')", Effect.ADDS_ROWS),
+    ("UPDATE {t} SET id = 9 WHERE id = 1", Effect.CHANGES_ROWS),
+    ("DELETE FROM {t} WHERE id = 9", Effect.CHANGES_ROWS),
+    (
+        "MERGE INTO {t} t USING (SELECT 6 AS id) s ON s.id = t.id WHEN NOT MATCHED THEN INSERT (id, day) VALUES (6, 'a')",
+        Effect.ADDS_ROWS,
+    ),
+    ("INSERT OVERWRITE {t} PARTITION (day = 'a') SELECT 7", Effect.CHANGES_ROWS),
+    ("INSERT INTO {t} REPLACE WHERE day = 'a' VALUES (8, 'a')", Effect.CHANGES_ROWS),
+    ("OPTIMIZE {t}", Effect.REARRANGES),
+    ("ALTER TABLE {t} SET TBLPROPERTIES ('kept.by' = 'me')", Effect.ALTERS),
+    (f"SET {DYNAMIC}=dynamic", None),
+    ("INSERT OVERWRITE {t} VALUES (10, 'a')", Effect.CHANGES_ROWS),
+    (f"SET {DYNAMIC}=static", None),
+    ("INSERT OVERWRITE {t} VALUES (11, 'a')", Effect.CHANGES_ROWS | Effect.MOVES_HISTORY),
+    ("TRUNCATE TABLE {t}", Effect.CHANGES_ROWS | Effect.MOVES_HISTORY),
+    ("RESTORE TABLE {t} TO VERSION AS OF 1", Effect.ADDS_ROWS | Effect.ALTERS | Effect.MOVES_HISTORY),
+    (
+        "CREATE OR REPLACE TABLE {t} USING delta AS SELECT 1 AS id, 'a' AS day",
+        Effect.CHANGES_ROWS | Effect.ALTERS | Effect.MOVES_HISTORY,
+    ),
+]
+
+
+@pytest.mark.long
+def test_commits_of_spark_are_told_apart_by_what_they_do(props: Any, sql: Any) -> None:
+    sql("CREATE TABLE {t} (id INT, day STRING) USING delta PARTITIONED BY (day)")
+    files, folder = open_location(f"{props['table.location']}/t")
+    log = DeltaLog(files, folder)
+    found: list[Effect | None] = []
+    version = 0
+    for statement, effect in COMMITS:
+        sql(statement).collect()
+        if effect is None:
+            found.append(None)
+            continue
+        version += 1
+        commit = log.commit(version)
+        assert commit is not None, statement
+        found.append(commit.effect)
+    assert found == [effect for _, effect in COMMITS]
+
+
+@pytest.mark.long
+def test_a_partition_that_is_overwritten_does_not_stop_the_task(props: Any, run: Any, topic: Any, sql: Any) -> None:
+    t = topic("t", schemas=False)
+    settings = {**props, "metadata.columns": "none", "partition.columns": "v"}
+    task_run = run(settings, [t], raw=True, group={})
+    fill(t, 0, 3)
+    deliver_and_commit(task_run)
+    sql(f"SET {DYNAMIC}=dynamic")
+    sql("INSERT OVERWRITE {t} (id, v) VALUES (100, 'v0')")
+    fill(t, 3, 2)
+    deliver_and_commit(task_run)
+    task_run.close()
+    assert sorted(read_delta_table(f"{props['table.location']}/t")["id"].to_pylist()) == [1, 2, 3, 4, 100]
 
 
 @pytest.mark.long

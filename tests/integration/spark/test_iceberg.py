@@ -321,6 +321,30 @@ def test_offsets_survive_other_writers_and_expired_snapshots(lake: IcebergLake) 
     assert lake.rows() == [{"id": 1, "v": "a"}, {"id": 7, "v": "mine"}]
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("no_maintenance_thread")
+def test_a_new_task_expires_the_snapshots_that_the_table_no_longer_keeps(lake: IcebergLake) -> None:
+    properties = {"max-snapshot-age-ms": "1", "min-snapshots-to-keep": "1"}
+    more = {f"table.properties.history.expire.{name}": value for name, value in properties.items()}
+    lake.start(**more, **{"vacuum.interval.ms": "1"})
+    for number in range(3):
+        lake.write({"id": number, "v": "a"})
+    first = snapshots(lake)[0]
+    table = lake.spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(lake.spark._jsparkSession, lake.access.name)
+    table.manageSnapshots().createTag("kept", first).commit()
+    lake.restart()
+    lake.write({"id": 3, "v": "a"})
+    before = snapshots(lake)
+    lake.task_run.task.delivery.scheduler.table("t").writer.maintain(lambda: False)
+    assert len(before) == 4
+    assert snapshots(lake) == [before[0], before[3]]
+    assert [row["id"] for row in lake.rows()] == [0, 1, 2, 3]
+
+
+def snapshots(lake: IcebergLake) -> list[int]:
+    return [row["snapshot_id"] for row in lake.sql(f"SELECT snapshot_id FROM {lake.access.name}.snapshots ORDER BY committed_at")]
+
+
 def test_a_snapshot_may_expire_while_an_upsert_is_prepared(lake: IcebergLake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another task has taken over and commits the same changes."""
     lake.start(write_mode="upsert", key_columns="id")

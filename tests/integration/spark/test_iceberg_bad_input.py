@@ -82,6 +82,8 @@ class Faults:
 
     def __init__(self) -> None:
         self.method, self.end, self.answer = "", "", (0, "")
+        self.lost: list[tuple[int, str]] = []
+        """With what the next commits are answered that the catalog has made."""
 
     def set(self, method: str, end: str, code: int, kind: str) -> None:
         self.method, self.end, self.answer = method, end, (code, kind)
@@ -92,6 +94,9 @@ class Faults:
     def __call__(self, method: str, path: str) -> tuple[int, str] | None:
         return self.answer if method == self.method and path.endswith(self.end) else None
 
+    def lose(self, method: str, path: str) -> tuple[int, str] | None:
+        return self.lost.pop(0) if self.lost and (method, path[-9:]) == ("POST", "/tables/t") else None
+
 
 @pytest.fixture
 def faults() -> Faults:
@@ -100,7 +105,7 @@ def faults() -> Faults:
 
 @pytest.fixture
 def rest(props: dict[str, str], run: Any, topic: Any, tmp_path: Path, faults: Faults) -> Iterator[Rig]:
-    with rest_catalog(tmp_path / "warehouse", refuse=faults) as uri:
+    with rest_catalog(tmp_path / "warehouse", refuse=faults, lose=faults.lose) as uri:
         own = {key: value for key, value in props.items() if key != "table.location"} | {
             KEY: "org.apache.iceberg.spark.SparkCatalog",
             f"{KEY}.type": "rest",
@@ -164,6 +169,21 @@ def test_catalog_that_is_down_for_a_while_is_tried_again(rest: Rig, faults: Faul
         assert isinstance(rest.refuses(r"table t at rest\.shop\.t: "), RetriableError)
     faults.clear()
     rest.check()
+
+
+@pytest.mark.parametrize("mode", first_fast(["append", "upsert"]))
+@pytest.mark.parametrize(("code", "kind"), first_fast([(409, "CommitFailedException"), (503, "ServiceUnavailableException")]))
+def test_commit_whose_answer_is_lost_is_found_in_the_table(rest: Rig, faults: Faults, mode: str, code: int, kind: str) -> None:
+    rest.settings |= {"write.mode": mode, "key.columns": "id"} if mode == "upsert" else {}
+    rest.write()
+    faults.lost = [(code, kind)]
+    rest.write()
+    assert not faults.lost
+    rest.write()
+    rest.stop()
+    rest.group.clear()
+    rest.check()
+    assert rest.spark.sql(f"SELECT * FROM {rest.table}.snapshots").count() == 3
 
 
 def test_catalog_that_is_down_at_the_start(rest: Rig, faults: Faults) -> None:

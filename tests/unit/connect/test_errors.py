@@ -6,14 +6,14 @@ import pytest
 from confluent_kafka import KafkaException
 
 from connect.errors import ConnectError, causes
-from connectors.spark.errors import explain, is_jvm_gone
+from connectors.spark.errors import is_jvm_gone
 from worker.errors.stages import RecordStage, StageError
 from worker.kafka.idempotence import find_client_error
 
 
 def make_own_cause(error: ConnectError) -> ConnectError:
     with pytest.raises(ConnectError) as caught:
-        raise explain(error, "table t") from error
+        raise error from error
     return caught.value
 
 

@@ -14,7 +14,7 @@ from connect.errors import ConnectError
 from connectors.spark.source.config import LATEST, SNAPSHOT
 from connectors.spark.source.delta.commit_changes import CommitReader
 from connectors.spark.source.delta.files import DeltaFiles, open_files
-from connectors.spark.source.delta.table_state import DeltaStates, LogFiles, TableDefinition
+from connectors.spark.source.delta.table_state import DeltaStates, TableDefinition
 from connectors.spark.source.errors import VersionGapError
 from connectors.spark.source.key_columns import check_keys
 from connectors.spark.source.offsets import FeedPosition
@@ -29,6 +29,7 @@ from connectors.spark.source.table_feed import (
     inserted,
 )
 from connectors.spark.tables.delta.log import LoggedCommit
+from connectors.spark.tables.delta.log_files import LogFiles
 from connectors.spark.tables.files.file_reader import FileRows
 from connectors.spark.tables.files.live_files import UnreadableFile
 

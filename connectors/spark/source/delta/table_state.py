@@ -1,19 +1,17 @@
 """The state of a Delta table at a version: metadata, protocol, and files, from checksum files, checkpoints, and commits.
 
-Format: "Delta Log Entries", "Checkpoints", and "Version Checksum File" of Delta's protocol.
+Format: "Delta Log Entries" and "Version Checksum File" of Delta's protocol.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 
 from connect.errors import ConnectError, SchemaError
@@ -23,11 +21,8 @@ from connectors.spark.source.similar_folders import similar_folder
 from connectors.spark.source.table_feed import TableColumn, TableSchema
 from connectors.spark.source.types import column_schema
 from connectors.spark.tables.delta.log import Action, DeltaLog
+from connectors.spark.tables.delta.log_files import LogFiles, checkpoint_actions, list_log
 
-_FILE = re.compile(
-    r"(?P<version>\d{20})\.(?:(?P<commit>json)|checkpoint\.parquet|checkpoint\.(?P<part>\d{10})\.(?P<parts>\d{10})\.parquet"
-    r"|checkpoint\.(?P<uuid>[0-9a-fA-F-]{36})\.(?:json|parquet))"
-)
 _READER_VERSION = 3
 _READABLE_FEATURES = {
     "deletionVectors",
@@ -43,37 +38,8 @@ _READABLE_FEATURES = {
 }
 _MAPPING = "delta.columnMapping.mode"
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
-_ADD_FIELDS = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
-
-
-@dataclass(frozen=True, slots=True)
-class LogFiles:
-    """What a table's log contains."""
-
-    commits: frozenset[int]
-    checkpoints: Mapping[int, tuple[str, ...]]
-    """By version: the names of a complete checkpoint's files."""
-
-    @property
-    def newest(self) -> int:
-        """The newest version; -1 if there is none."""
-        return max((*self.commits, *self.checkpoints), default=-1)
-
-    @property
-    def oldest(self) -> int:
-        """The oldest version whose changes can be read; one more than the newest if there is none."""
-        lowest = self.newest + 1
-        while lowest - 1 in self.commits:
-            lowest -= 1
-        if lowest == 0:
-            return 0
-        # What a commit changes is known only with the state before it, or after it.
-        known = [one for one in self.checkpoints if one >= lowest - 1]
-        return max(lowest, min(known, default=self.newest + 1))
-
-    def base(self, version: int) -> int | None:
-        """The newest checkpoint that is not after a version."""
-        return max((one for one in self.checkpoints if one <= version), default=None)
+_CHECKPOINT = ("metaData", "protocol", "sidecar")
+_FILES = tuple(f"add.{name}" for name in ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector"))
 
 
 @dataclass(slots=True)
@@ -98,19 +64,11 @@ class DeltaStates:
 
     def list_log(self) -> LogFiles:
         """Lists the log. Raises TableAbsentError if there is no table."""
-        commits, found = set(), []
-        for info in self._files.get_file_info(fs.FileSelector(self._log_folder, allow_not_found=True)):
-            match = _FILE.fullmatch(info.base_name)
-            if match is None or info.size == 0:
-                continue
-            if match["commit"]:
-                commits.add(int(match["version"]))
-            else:
-                found.append(match)
-        if not commits and not found:
+        listed = list_log(self._files, self._log_folder)
+        if listed.newest < 0:
             folder = self._log_folder.removesuffix("/_delta_log")
             raise TableAbsentError(f"there is no Delta table at {self.location}{similar_folder(self._files, folder)}")
-        return LogFiles(frozenset(commits), _complete_checkpoints(found))
+        return listed
 
     def read(self, version: int, listed: LogFiles, *, with_files: bool) -> DeltaState | None:
         """The state at a version; None if the log no longer has it. Raises ConnectError for a damaged log."""
@@ -133,69 +91,14 @@ class DeltaStates:
         return DeltaState(version, actions.metadata, actions.protocol, actions.files)
 
     def _read_checkpoint(self, name: str, actions: _Replayed) -> None:
-        path = f"{self._log_folder}/{name}"
-        try:
-            for found in self._checkpoint_actions(path, actions.with_files):
-                actions.apply(found.get("metaData"), found.get("protocol"), [found["add"]] if "add" in found else [], [])
-                if "sidecar" in found and actions.with_files:
-                    sidecar = found["sidecar"]["path"]
-                    part = sidecar if "/" in sidecar else f"{self._log_folder}/_sidecars/{sidecar}"
-                    for inner in self._checkpoint_actions(part, with_files=True):
-                        actions.apply(None, None, [inner["add"]] if "add" in inner else [], [])
-        except (pa.ArrowException, FileNotFoundError, ValueError) as e:
-            raise ConnectError(
-                f"the checkpoint {path} cannot be read: {e}. Restore the file from a backup, or remove the checkpoint if the log "
-                "has all commits"
-            ) from e
-
-    def _checkpoint_actions(self, path: str, with_files: bool) -> Iterator[Action]:
-        if path.endswith(".json"):
-            with self._files.open_input_file(path) as file:
-                for line in file.read().splitlines():
-                    if line.strip():
-                        yield json.loads(line)
-            return
-        with self._files.open_input_file(path) as file:
-            parquet = pq.ParquetFile(file)
-            wanted = _checkpoint_columns(parquet.schema_arrow, with_files)
-            for batch in parquet.iter_batches(10_000, columns=wanted, use_threads=False):
-                for name in batch.schema.names:
-                    column = batch[name]
-                    for action in column.drop_null().to_pylist():
-                        yield {name: _without_nulls(action)}
-
-
-def _complete_checkpoints(found: list[re.Match[str]]) -> dict[int, tuple[str, ...]]:
-    complete: dict[int, tuple[str, ...]] = {}
-    parts: dict[tuple[int, int], list[str]] = {}
-    for match in sorted(found, key=lambda m: m[0]):
-        version = int(match["version"])
-        if match["parts"]:
-            parts.setdefault((version, int(match["parts"])), []).append(match[0])
-        else:
-            complete.setdefault(version, (match[0],))
-    for (version, count), names in parts.items():
-        if len(names) == count:
-            complete.setdefault(version, tuple(names))
-    return complete
-
-
-def _checkpoint_columns(schema: pa.Schema, with_files: bool) -> list[str]:
-    names = set(schema.names)
-    found = [name for name in ("metaData", "protocol", "sidecar") if name in names]
-    if with_files and "add" in names:
-        inside = {member.name for member in schema.field("add").type}
-        found += [f"add.{name}" for name in _ADD_FIELDS if name in inside]
-    return found
-
-
-def _without_nulls(action: Mapping[str, Any]) -> Action:
-    """An action of a checkpoint as a commit has it: maps are lists of pairs in Arrow, and absent members are null."""
-    return {
-        name: dict(value) if name in ("partitionValues", "configuration") else value
-        for name, value in action.items()
-        if value is not None
-    }
+        wanted = (*_CHECKPOINT, *_FILES) if actions.with_files else _CHECKPOINT
+        for found in checkpoint_actions(self._files, f"{self._log_folder}/{name}", wanted):
+            actions.apply(found.get("metaData"), found.get("protocol"), [found["add"]] if "add" in found else [], [])
+            if "sidecar" in found and actions.with_files:
+                sidecar = found["sidecar"]["path"]
+                part = sidecar if "/" in sidecar else f"{self._log_folder}/_sidecars/{sidecar}"
+                for inner in checkpoint_actions(self._files, part, _FILES):
+                    actions.apply(None, None, [inner["add"]] if "add" in inner else [], [])
 
 
 class _Replayed:

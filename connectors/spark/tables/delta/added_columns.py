@@ -108,8 +108,8 @@ class ColumnAdder:
             log.debug("Adding columns to %s again after a conflict: %s", self.place, e)
             self.writer.delete(change.written)
 
-    def _document(self) -> str:
-        return TableCommit(self.connector, 0, {}, {}).to_json()
+    def _document(self) -> TableCommit:
+        return TableCommit(self.connector, 0, {}, {})
 
 
 def rewrite_with_defaults(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from connect.errors import ConnectError
 from connectors.spark.plan.sql import table_at
+from connectors.spark.tables.application_ids import StoredOffsets
 from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
 from connectors.spark.tables.delta.suitability import Obstacle, UnsuitableTable
+from connectors.spark.tables.effects import Effect
 
 _RETENTION = "delta.setTransactionRetentionDuration"
 _APPEND_ONLY = "delta.appendOnly"
@@ -33,18 +35,42 @@ def check_not_append_only(metadata: Mapping[str, Any], place: str, path: str) ->
         )
 
 
-def refuse_obstacle(obstacle: Obstacle, place: str, path: str, *, was_written: bool) -> NoReturn:
+def refuse_obstacles(obstacles: Sequence[Obstacle], place: str, path: str, *, was_written: bool) -> None:
     """Raises UnsuitableTable for a table whose rows Spark must write, or ConnectError if the worker has written rows before it
-    was altered."""
+    was altered. Names everything that must be undone, in order."""
+    if not obstacles:
+        return
+    reasons = " and ".join(obstacle.reason for obstacle in obstacles)
     if not was_written:
-        raise UnsuitableTable(obstacle.reason)
+        raise UnsuitableTable(reasons)
     remedy = "Write"
-    if obstacle.remedy:
-        remedy = f"Undo it with ALTER TABLE {table_at(path)} {obstacle.remedy} and restart the task, or write"
+    if all(obstacle.remedy for obstacle in obstacles):
+        statements = "; ".join(f"ALTER TABLE {table_at(path)} {obstacle.remedy}" for obstacle in obstacles)
+        remedy = f"Undo it with {statements} and restart the task, or write"
     raise ConnectError(
-        f"{place} was altered in a way that the connector does not support: {obstacle.reason}. {remedy} into another table "
+        f"{place} was altered in a way that the connector does not support: {reasons}. {remedy} into another table "
         "(table.name.format)"
     )
+
+
+def refuse_written_by_both(stored: StoredOffsets, place: str) -> None:
+    """Raises ConnectError for a table that Spark has written for the connector if the worker did so, too: Spark keeps offsets in
+    the table's history, the worker in its state, and neither says what the other has written."""
+    if stored.all_ends():
+        raise ConnectError(
+            f"{place} has rows of the connector that the worker wrote and rows that Spark wrote (spark.remote), with offsets in "
+            "two places, so that none says what the table contains. Write into another table (table.name.format), or stop the "
+            "connector, delete its offsets over REST (DELETE /connectors/<name>/offsets) to load all records again, and resume it"
+        )
+
+
+def refuse_written_by_worker(stored: StoredOffsets, place: str) -> None:
+    """Raises ConnectError if Spark is to write a table that the worker has written for the connector."""
+    if stored.all_ends():
+        raise ConnectError(
+            f"{place} has rows of the connector that the worker wrote, with offsets that Spark Connect cannot move. Continue "
+            "with Spark in the worker's own JVM (remove spark.remote), or write into another table (table.name.format)"
+        )
 
 
 def refuse_dropped(place: str, *, exists: bool) -> NoReturn:
@@ -72,7 +98,7 @@ def check_not_replaced(log: DeltaLog, version: int, connector: str, place: str) 
 
 def refuse_replacement(logged: LoggedCommit, place: str) -> None:
     """Raises ConnectError for a commit that replaced the rows."""
-    if logged.replaces_rows:
+    if logged.effect & Effect.MOVES_HISTORY:
         raise ConnectError(
             f"{place}: {logged.operation} replaced the table's rows in version {logged.version}, so the connector's offsets no "
             "longer say what the table contains. Stop the connector, set its offsets over REST to what the table contains "

@@ -33,7 +33,8 @@ from connectors.spark.tables.delta.checks import (
     check_not_replaced,
     check_retention,
     refuse_dropped,
-    refuse_obstacle,
+    refuse_obstacles,
+    refuse_written_by_both,
 )
 from connectors.spark.tables.delta.creation import create_table, file_table_properties
 from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
@@ -44,7 +45,7 @@ from connectors.spark.tables.delta.log import Action, DeltaLog
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
 from connectors.spark.tables.delta.offset_moves import move_stored_offsets
 from connectors.spark.tables.delta.statements import widen_columns
-from connectors.spark.tables.delta.suitability import UnsuitableTable, find_layout_obstacle, find_obstacle
+from connectors.spark.tables.delta.suitability import UnsuitableTable, find_obstacles
 from connectors.spark.tables.delta.transaction import DeltaTransaction, DeltaTransactions, transaction_action
 from connectors.spark.tables.delta.upsert import DeltaUpserts
 from connectors.spark.tables.executor_files import FileTarget
@@ -55,7 +56,7 @@ from connectors.spark.tables.source_order.order_state import FOLDER, OrderStateF
 from connectors.spark.tables.source_order.ordering import OrderedUpsert, SourceOrder
 from connectors.spark.tables.staging import local_folder, open_location
 from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
-from connectors.spark.tables.table_lock import TableLock, creation_lock
+from connectors.spark.tables.table_lock import commit_lock, creation_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,12 +104,12 @@ class DeltaFileTable:
         self._settings = settings
         self._identify = identify
         self._session = session
-        self._transactions = DeltaTransactions(session, path)
         files, folder = open_location(path, settings.s3)
         self._log = DeltaLog(files, folder)
+        self._transactions = DeltaTransactions(session, path, self._log)
         self._writer = DataFileWriter(files, folder, UPSERT_ROW_GROUP if settings.upserts else APPEND_ROW_GROUP)
         self._maintenance = DeltaMaintenance(session, path, files, folder, settings.maintenance)
-        self._commit_lock = TableLock(local_folder(f"{path}/_delta_log"), ".sluice-commit.lock")
+        self._commit_lock = commit_lock(local_folder(f"{path}/_delta_log"))
         self._columns = ColumnAdder(
             session,
             path,
@@ -144,14 +145,14 @@ class DeltaFileTable:
             metadata = checksum.get("metadata") or transaction.metadata()
             protocol = checksum.get("protocol") or transaction.protocol()
             layout = read_table_layout(transaction, metadata, checksum)
-            obstacle = find_obstacle(metadata, protocol, upserts=self._settings.upserts) or find_layout_obstacle(layout)
+            obstacles = find_obstacles(metadata, protocol, layout, upserts=self._settings.upserts)
             versions = _stored_versions(checksum, transaction)
             stored = StoredOffsets(versions, self._settings.connector)
             if self._settings.upserts:
                 check_not_append_only(metadata, self._place, self.path)
-            if obstacle is not None:
-                refuse_obstacle(obstacle, self._place, self.path, was_written=bool(stored))
-            if not stored and spark_writer_id(self._settings.connector, self._settings.table) in versions:
+            refuse_obstacles(obstacles, self._place, self.path, was_written=bool(stored))
+            if spark_writer_id(self._settings.connector, self._settings.table) in versions:
+                refuse_written_by_both(stored, self._place)
                 raise UnsuitableTable("it has written rows before, whose offsets are in the table's history")
             check_retention(metadata, self._place, self.path)
             if stored.all_ends():
@@ -228,7 +229,8 @@ class DeltaFileTable:
                 if self._settings.upserts:
                     return False  # the next commit builds the index
                 transaction = self._transactions.begin()
-                identities = ids_of(self._partitions, self._settings.connector, self._identify).values()
+                present = [tp for tp in self._partitions if self._identify(tp.topic) is not None]
+                identities = ids_of(present, self._settings.connector, self._identify).values()
                 if not known.is_followed_by(transaction, self._log, identities):
                     return False  # the next commit reads the table again
                 known.version = transaction.version
@@ -255,7 +257,7 @@ class DeltaFileTable:
         if not still_there or not unchanged:
             self._writer.delete(change.written)
             return False  # somebody else has changed the table; the next run looks again
-        document = TableCommit(self._settings.connector, 0, {}, {}).to_json()
+        document = TableCommit(self._settings.connector, 0, {}, {})
         try:
             with self._commit_lock.held():
                 self._writer.check_exist(change.written, self._place)
@@ -305,7 +307,7 @@ class DeltaFileTable:
         moved = {*ids_of(commit.ends, self._settings.connector, self._identify).values(), ORDER_STATE}
         for version in range(known.version + 1, transaction.version + 1):
             logged = self._log.commit(version)
-            if logged is None or logged.changes_metadata or not moved.isdisjoint(logged.transactions):
+            if logged is None or logged.alters or not moved.isdisjoint(logged.transactions):
                 return None
             if commit.is_alone and any(map(parse_partition_id, logged.transactions)):
                 return None
@@ -342,7 +344,7 @@ class DeltaFileTable:
         state = None if ordered is None else ordered.new_state_id
         actions += [] if state is None else [transaction_action(ORDER_STATE, state)]
         read = [*identities.values(), ORDER_STATE] if reads_table else identities.values()
-        document = TableCommit(self._settings.connector, 0, commit.ranges, dict(commit.ends)).to_json()
+        document = TableCommit(self._settings.connector, 0, commit.ranges, dict(commit.ends))
         try:
             with contextlib.nullcontext() if is_locked else self._commit_lock.held():
                 self._writer.check_exist([*change.written, *change.kept], self._place)

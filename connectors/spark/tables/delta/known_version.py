@@ -13,6 +13,7 @@ from connectors.spark.tables.delta.file_format import DeltaFormat
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
 from connectors.spark.tables.delta.transaction import DeltaTransaction
+from connectors.spark.tables.effects import Effect
 from connectors.spark.tables.files.indexed_files import IndexedFiles
 from connectors.spark.tables.files.live_files import UnreadableFile
 
@@ -65,7 +66,8 @@ class KnownVersion:
         commits = [log.commit(version) for version in range(self.version + 1, transaction.version + 1)]
         own = frozenset(identities)
         return all(
-            c is not None and not c.changes_metadata and not c.replaces_rows and own.isdisjoint(c.transactions) for c in commits
+            c is not None and not c.effect & (Effect.ALTERS | Effect.MOVES_HISTORY) and own.isdisjoint(c.transactions)
+            for c in commits
         )
 
     def _apply(self, logged: LoggedCommit) -> None:

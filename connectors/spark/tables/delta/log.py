@@ -15,11 +15,13 @@ from pyarrow import fs
 
 from connect.errors import ConnectError
 from connectors.spark.tables.committed_offsets import TableCommit, parse_commit
+from connectors.spark.tables.effects import Effect
 
 Action = dict[str, Any]
 _FEW_COMMITS = 100
 """Reading so many takes milliseconds; the first job of a Spark takes seconds."""
-_REPLACING = ("RESTORE", "TRUNCATE", "REPLACE", "CREATE OR REPLACE", "CLONE", "CONVERT")
+_MOVING = ("RESTORE", "REPLACE", "CREATE OR REPLACE", "CLONE", "CONVERT")
+"""Operations that keep the transaction identifiers, with the offsets, and exchange the rows."""
 
 
 @dataclass(slots=True)
@@ -33,7 +35,8 @@ class LoggedCommit:
     cdc: list[Action] = field(default_factory=list)
     """Files of the change data feed."""
     transactions: dict[str, int] = field(default_factory=dict)
-    changes_metadata: bool = False
+    alters: bool = False
+    """Whether it has other actions than those of files and transactions."""
     metadata: Action | None = None
     protocol: Action | None = None
 
@@ -51,17 +54,40 @@ class LoggedCommit:
         return parse_commit(self.info.get("userMetadata"))
 
     @property
-    def replaces_rows(self) -> bool:
-        """Whether it exchanged the table's rows for others, so that offsets in the table no longer say what it contains."""
-        if self.operation.startswith(_REPLACING):
+    def effect(self) -> Effect:
+        """By its actions; by its name only where these do not tell that all rows were replaced."""
+        found = Effect.ALTERS if self.alters else Effect(0)
+        removes_rows = any(map(_changes_data, self.removes))
+        if removes_rows:
+            found |= Effect.CHANGES_ROWS
+        elif any(map(_changes_data, self.adds)):
+            found |= Effect.ADDS_ROWS
+        if not all(map(_changes_data, (*self.removes, *self.adds))):
+            found |= Effect.REARRANGES
+        if self.operation.startswith(_MOVING) or (removes_rows and self._names_all_rows()):
+            found |= Effect.MOVES_HISTORY
+        return found
+
+    def _names_all_rows(self) -> bool:
+        """Whether it is a truncate, or an overwrite of the whole table, that is not the connector's own."""
+        if self.operation.startswith("TRUNCATE"):
             return True
         parameters = self.info.get("operationParameters") or {}
-        return (
-            self.operation == "WRITE"
-            and parameters.get("mode") == "Overwrite"
-            and "predicate" not in parameters
-            and self.user_metadata is None
+        is_partial = parameters.get("predicate") not in (None, "", "[]") or _is_true(
+            parameters.get("isDynamicPartitionOverwrite")
         )
+        return (
+            self.operation == "WRITE" and parameters.get("mode") == "Overwrite" and not is_partial and self.user_metadata is None
+        )
+
+
+def _changes_data(action: Action) -> bool:
+    return bool(action.get("dataChange", True))
+
+
+def _is_true(parameter: Any) -> bool:
+    """Of an operation: writers have it as a boolean or as text."""
+    return str(parameter).lower() == "true"
 
 
 class DeltaLog:
@@ -95,8 +121,8 @@ class DeltaLog:
                 found.transactions[action["txn"]["appId"]] = int(action["txn"]["version"])
             elif "commitInfo" in action:
                 found.info = action["commitInfo"]
-            elif "metaData" in action or "protocol" in action or "domainMetadata" in action:
-                found.changes_metadata = True
+            else:
+                found.alters = True
                 found.metadata = action.get("metaData", found.metadata)
                 found.protocol = action.get("protocol", found.protocol)
         return found

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from pyarrow import fs
 
 from connectors.spark.plan.sql import table_at
-from connectors.spark.tables.delta.transaction import DeltaTransactions
+from connectors.spark.tables.delta.log import DeltaLog
+from connectors.spark.tables.delta.transaction import DeltaTransaction, DeltaTransactions
 from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.staging import local_folder
 from connectors.spark.tables.table_lock import TableLock
@@ -40,16 +41,24 @@ class DeltaMaintenance:
     """Maintenance of one table. Used by one thread at a time, which is not the one that commits."""
 
     def __init__(
-        self, session: SparkSession, path: str, files: fs.FileSystem, folder: str, settings: MaintenanceSettings
+        self,
+        session: SparkSession,
+        path: str,
+        files: fs.FileSystem,
+        folder: str,
+        settings: MaintenanceSettings,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.settings = settings
         self._session = session
+        self._now = now
         self._path = path
-        self._transactions = DeltaTransactions(session, path)
+        self._transactions = DeltaTransactions(session, path, DeltaLog(files, folder))
         self._files = files
         self._lock = TableLock(local_folder(f"{path}/_delta_log"), ".sluice-maintenance.lock")
         self._last_checkpoint = f"{folder}/_delta_log/_last_checkpoint"
-        self._vacuumed_at = time.monotonic()
+        self._last_vacuum = f"{folder}/_delta_log/_last_vacuum_info"
+        self._vacuum_due_at = 0.0
 
     def run(self, compact: Callable[[], bool], is_stopping: Callable[[], bool]) -> None:
         """Does what is due; ``compact`` merges files once and returns whether there may be more to merge. Does nothing while
@@ -59,14 +68,15 @@ class DeltaMaintenance:
                 return
             while not is_stopping() and compact():
                 pass
-            if not is_stopping():
-                self._checkpoint()
-            if not is_stopping():
+            if is_stopping():
+                return
+            transaction = self._transactions.begin()
+            self._checkpoint(transaction)
+            if not is_stopping() and self._is_vacuum_due(transaction):
                 self._vacuum()
 
-    def _checkpoint(self) -> None:
+    def _checkpoint(self, transaction: DeltaTransaction) -> None:
         """Writes a checkpoint when the last one is many commits old; Delta removes expired entries of the log with it."""
-        transaction = self._transactions.begin()
         if transaction.version - self._checkpoint_version() >= _CHECKPOINT_COMMITS:
             transaction.write_checkpoint()
 
@@ -75,11 +85,18 @@ class DeltaMaintenance:
             return int(json.loads(file.read())["version"])
         return 0
 
+    def _is_vacuum_due(self, transaction: DeltaTransaction) -> bool:
+        """Whether the last VACUUM, of whichever task, or the table's creation is an interval ago. What the table says counts,
+        because a task may never run for so long."""
+        if not self.settings.vacuum_interval_s or self._now() < self._vacuum_due_at:
+            return False
+        vacuumed_ns = self._files.get_file_info(self._last_vacuum).mtime_ns
+        last_s = transaction.metadata().get("createdTime", 0) / 1000 if vacuumed_ns is None else vacuumed_ns / 1e9
+        self._vacuum_due_at = last_s + self.settings.vacuum_interval_s
+        return self._now() >= self._vacuum_due_at
+
     def _vacuum(self) -> None:
-        interval_s = self.settings.vacuum_interval_s
-        if not interval_s or time.monotonic() - self._vacuumed_at < interval_s:
-            return
-        self._vacuumed_at = time.monotonic()
+        self._vacuum_due_at = self._now() + self.settings.vacuum_interval_s
         # VACUUM would otherwise make two commits to the log, without the lock that guards commits of several processes.
         self._session.conf.set(_VACUUM_LOGGING, "false")
         # It lists files in this many tasks, 10,000 by default, however few files there are.

@@ -22,7 +22,7 @@ def move_stored_offsets(
     moved = {str(i): end or 0 for tp, end in offsets.items() for i in stored.partition_ids(tp)}
     if not moved:
         return
-    document = TableCommit(connector, 0, {}, dict(offsets)).to_json()
+    document = TableCommit(connector, 0, {}, dict(offsets))
     actions = [transaction_action(identity, end) for identity, end in moved.items()]
     try:
         transaction.commit(actions, document, application_ids=moved)

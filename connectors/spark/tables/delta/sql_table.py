@@ -35,12 +35,16 @@ from connectors.spark.plan.sql import (
     missing_rows_query,
     table_at,
 )
-from connectors.spark.tables.application_ids import spark_writer_id
+from connectors.spark.tables.application_ids import StoredOffsets, spark_writer_id
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, collect_committed_offsets, next_sequence
+from connectors.spark.tables.delta.checks import refuse_written_by_worker
 from connectors.spark.tables.delta.creation import create_table
+from connectors.spark.tables.delta.log import DeltaLog
+from connectors.spark.tables.delta.log_files import read_application_versions
 from connectors.spark.tables.delta.statements import add_columns, widen_columns
-from connectors.spark.tables.staging import Staging
+from connectors.spark.tables.staging import Staging, local_folder, open_location
 from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
+from connectors.spark.tables.table_lock import commit_lock, creation_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,6 +89,8 @@ class DeltaSqlTable:
         self._name = table_at(path)
         self._place = f"table {table} at {path}"
         self._app_id = spark_writer_id(connector, table)
+        self._log = DeltaLog(*open_location(path, staging.s3))
+        self._commit_lock = commit_lock(local_folder(f"{path}/_delta_log"))
         # On Spark Connect, sessions of one user share their temporary views.
         self._source_view = f"sluice_source_{uuid.uuid4().hex}"
         self._committed = CommittedOffsets()
@@ -99,10 +105,12 @@ class DeltaSqlTable:
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         layout, s3 = self._wanted_layout, self._staging.s3
-        create_table(self._session, self.path, columns, layout, {}, lambda: self._columns() is not None, self._place, s3)
+        with creation_lock(local_folder(self.path)):
+            create_table(self._session, self.path, columns, layout, {}, lambda: self._columns() is not None, self._place, s3)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
-        add_columns(self._session, self.path, added)
+        with self._commit_lock.held():
+            add_columns(self._session, self.path, added)
         if defaults:
             log.warning(
                 "%s: existing rows are null in %s, because added.columns.default=schema needs a table whose files the worker can "
@@ -112,7 +120,8 @@ class DeltaSqlTable:
             )
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
-        widen_columns(self._session, self.path, widened)
+        with self._commit_lock.held():
+            widen_columns(self._session, self.path, widened)
 
     def file_target(self) -> None:
         return None
@@ -151,7 +160,7 @@ class DeltaSqlTable:
         committed = self._committed_offsets(list(offsets))
         document = TableCommit(self._connector, next_sequence(committed), {}, {**committed.ends, **offsets})
         self._clear_last_version()
-        with self._commit_settings(document):
+        with self._commit_lock.held(), self._commit_settings(document):
             self._session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ('sluice.reset' = '{document.sequence}')")
         if self._session.conf.get(_LAST_COMMIT, None) is None:
             raise RetriableError(f"{self._place}: a task committed at the same time; stop the connector first")
@@ -182,8 +191,11 @@ class DeltaSqlTable:
         """Reads the committed offsets of these partitions from the table's history, newest commits first, as far as needed.
 
         History covers ``delta.logRetentionDuration`` (30 days). Every commit of a task names all its partitions, so offsets are
-        missing only if the connector has not written to the table for that long; then the consumer group's offsets apply.
+        missing only if the connector has not written to the table for that long; then the consumer group's offsets apply. The
+        sequence goes on all the same, because the table's state has it. Raises ConnectError for a table that the worker writes.
         """
+        versions = read_application_versions(self._log, self._place)
+        refuse_written_by_worker(StoredOffsets(versions, self._connector), self._place)
         committed_offsets = CommittedOffsets()
         for depth in _DEPTHS:
             limit = "" if depth is None else f" LIMIT {depth}"
@@ -193,6 +205,8 @@ class DeltaSqlTable:
                 break
             if not partitions and depth != _DEPTHS[0]:
                 break  # the caller asked only whether this connector writes to the table
+        if self._app_id in versions:
+            committed_offsets.sequence = max(committed_offsets.sequence or 0, versions[self._app_id])
         return committed_offsets
 
     # -- writing -------------------------------------------------------------------------------------------------------
@@ -212,7 +226,8 @@ class DeltaSqlTable:
                 .option("txnVersion", str(document.sequence))
                 .option("userMetadata", document.to_json())
             )
-            writer.save(self.path)
+            with self._commit_lock.held():
+                writer.save(self.path)
         return self._landed(document)
 
     def _merge(self, upsert: Upsert, commit: OffsetCommit, *, deletes: bool) -> int | None:
@@ -250,7 +265,7 @@ class DeltaSqlTable:
                 if has_lost:
                     missing = self._find_missing(upsert)
                     self._refuse_unavailable(missing, keep)
-                with self._commit_settings(document):
+                with self._commit_lock.held(), self._commit_settings(document):
                     self._session.sql(statement)
             finally:
                 self._session.catalog.dropTempView(self._source_view)

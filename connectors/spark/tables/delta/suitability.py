@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,12 +33,45 @@ _SUPPORTED_FEATURES = {
 }
 _NEWEST_LEGACY_WRITER = 5
 """Writer versions up to this one consist of features of the list above."""
+_CATALOG_FEATURES = {"catalogManaged", "catalogOwned", "catalogOwned-preview", "coordinatedCommits-preview"}
+"""A catalog makes the commits of the table. Without them, it would lose the table."""
 _TYPE_CHANGES = "delta.typeChanges"
 _ALLOWED_METADATA = {"comment", _TYPE_CHANGES}
 _MAPPING = "delta.columnMapping.mode"
 _CONSTRAINT = "delta.constraints."
-_UNSUPPORTED_SETTINGS = (_MAPPING, _CONSTRAINT, "delta.enableRowTracking", "delta.universalFormat", "delta.enableIceberg")
 _VECTORS = "delta.enableDeletionVectors"
+_ALLOWED_PROPERTIES = (
+    "delta.appendOnly",
+    "delta.autoOptimize",
+    "delta.checkpoint",
+    "delta.columnMapping.maxColumnId",
+    "delta.compatibility.symlinkFormatManifest.",
+    "delta.dataSkipping",
+    "delta.deletedFileRetentionDuration",
+    "delta.enableChangeDataFeed",
+    _VECTORS,
+    "delta.enableExpiredLogCleanup",
+    "delta.enableFullRetentionRollback",
+    "delta.enableTypeWidening",
+    "delta.feature.",
+    "delta.ignoreProtocolDefaults",
+    "delta.isolationLevel",
+    "delta.lastCommitTimestamp",
+    "delta.lastUpdateVersion",
+    "delta.logRetentionDuration",
+    "delta.minReaderVersion",
+    "delta.minWriterVersion",
+    "delta.parquet.",
+    "delta.random",
+    "delta.requireCheckpointProtectionBeforeVersion",
+    "delta.rowTracking.materialized",  # stays behind when row tracking is off
+    "delta.sampleRetentionDuration",
+    "delta.setTransactionRetentionDuration",  # refused with a message of its own
+    "delta.targetFileSize",
+    "delta.tuneFileSizesForRewrites",
+    "delta.workloadBasedColumns.",
+)
+"""Beginnings of the names of properties of Delta that ask nothing of who writes data files. Nor do properties of others."""
 
 
 class UnsuitableTable(Exception):
@@ -50,53 +83,88 @@ class Obstacle:
     """Why Spark must write a table's rows, and how to remove the reason."""
 
     reason: str
-    remedy: str
+    remedy: str = ""
     """A clause of ALTER TABLE; empty if the table cannot be altered back."""
 
 
-def find_layout_obstacle(layout: TableLayout) -> Obstacle | None:
-    """Why the worker may not place the rows of a table with this layout; None when it may."""
-    for name in layout.partition_columns:
-        if not has_text(layout.columns[name]):
-            return Obstacle(f"it is partitioned by column {name} of type {sql_type(layout.columns[name])}", "")
-    for name in layout.clustering_columns:
-        if name not in layout.columns:
-            return Obstacle(f"it is clustered by the nested column {name}", "CLUSTER BY NONE")
-    return None
-
-
-def find_obstacle(metadata: Mapping[str, Any], protocol: Mapping[str, Any], *, upserts: bool) -> Obstacle | None:
-    """Why a table with this metadata and protocol needs Spark to write its rows; None when the worker may write them.
+def find_obstacles(
+    metadata: Mapping[str, Any], protocol: Mapping[str, Any], layout: TableLayout, *, upserts: bool
+) -> list[Obstacle]:
+    """All reasons for which a table needs Spark to write its rows, in the order in which to remove them; none when the worker
+    may write them. What is not known to be harmless is an obstacle.
 
     Upserts need deletion vectors, which are not turned on for existing tables: readers that do not know them could not read the
     table any more.
     """
-    settings = metadata.get("configuration", {})
+    members = json.loads(metadata["schemaString"])["fields"]
+    return [
+        *_in_properties(metadata.get("configuration") or {}, upserts=upserts),
+        *(obstacle for member in members for obstacle in _in_field(member, "")),
+        *_in_layout(layout),
+        *_in_features(protocol),  # a feature can be dropped once nothing uses it
+    ]
+
+
+def _in_properties(settings: Mapping[str, str], *, upserts: bool) -> Iterator[Obstacle]:
     for key, value in settings.items():
-        if key.startswith(_UNSUPPORTED_SETTINGS) and value not in ("none", "false"):
-            return Obstacle(f"it has {key}", _remedy_for_setting(key))
+        if not key.startswith("delta.") or key.startswith(_ALLOWED_PROPERTIES) or value in ("none", "false"):
+            continue
+        if key.startswith(_CONSTRAINT):
+            remedy = f"DROP CONSTRAINT {quote(key.removeprefix(_CONSTRAINT))}"
+        elif key == _MAPPING or value == "true":
+            remedy = f"SET TBLPROPERTIES ('{key}' = '{'none' if key == _MAPPING else 'false'}')"
+        else:
+            remedy = f"UNSET TBLPROPERTIES ('{key}')"
+        yield Obstacle(f"it has {key}", remedy)
     if upserts and settings.get(_VECTORS) != "true":
-        return Obstacle(f"it has no deletion vectors ({_VECTORS})", f"SET TBLPROPERTIES ('{_VECTORS}' = 'true')")
+        yield Obstacle(f"it has no deletion vectors ({_VECTORS})", f"SET TBLPROPERTIES ('{_VECTORS}' = 'true')")
+
+
+def _in_features(protocol: Mapping[str, Any]) -> Iterator[Obstacle]:
     features = set(protocol.get("writerFeatures") or ())
     version = int(protocol.get("minWriterVersion", 2))
     if not features and version > _NEWEST_LEGACY_WRITER:
-        return Obstacle(f"its writer version is {version}", "")
-    if unsupported := sorted(features - _SUPPORTED_FEATURES):
-        return Obstacle(f"it has the features {', '.join(unsupported)}", f"DROP FEATURE {unsupported[0]}")
-    for member in json.loads(metadata["schemaString"])["fields"]:
-        name, remedy = member["name"], f"ALTER COLUMN {quote(member['name'])} "
-        if not member.get("nullable", True):
-            return Obstacle(f"column {name} is NOT NULL", f"{remedy}DROP NOT NULL")
-        extra = set(member.get("metadata", {})) - _ALLOWED_METADATA
-        if extra:
-            default = f"{remedy}DROP DEFAULT" if "CURRENT_DEFAULT" in extra else ""
-            return Obstacle(f"column {name} has {', '.join(sorted(extra))}", default)
-        if any(change.get("fromType") == "date" for change in member.get("metadata", {}).get(_TYPE_CHANGES, ())):
-            return Obstacle(f"column {name} was a date before it became a timestamp", "")
-    return None
+        yield Obstacle(f"its writer version is {version}")
+    for feature in sorted(features - _SUPPORTED_FEATURES):
+        if feature in _CATALOG_FEATURES:
+            yield Obstacle(f"a catalog makes its commits (feature {feature})")
+        else:
+            yield Obstacle(f"it has the feature {feature}", f"DROP FEATURE {feature}")
 
 
-def _remedy_for_setting(key: str) -> str:
-    if key.startswith(_CONSTRAINT):
-        return f"DROP CONSTRAINT {quote(key.removeprefix(_CONSTRAINT))}"
-    return f"SET TBLPROPERTIES ('{key}' = '{'none' if key == _MAPPING else 'false'}')"
+def _in_field(member: Mapping[str, Any], parent: str) -> Iterator[Obstacle]:
+    """What is in the way in a column, or in a field of one."""
+    name = parent + quote(member["name"])
+    shown, metadata = name.replace("`", ""), member.get("metadata") or {}
+    if not member.get("nullable", True):
+        yield Obstacle(f"column {shown} is NOT NULL", f"ALTER COLUMN {name} DROP NOT NULL")
+    if extra := sorted(metadata.keys() - _ALLOWED_METADATA):
+        remedy = f"ALTER COLUMN {name} DROP DEFAULT" if "CURRENT_DEFAULT" in extra else ""
+        yield Obstacle(f"column {shown} has {', '.join(extra)}", remedy)
+    if any(change.get("fromType") == "date" for change in metadata.get(_TYPE_CHANGES, ())):
+        yield Obstacle(f"column {shown} was a date before it became a timestamp")
+    yield from _in_type(member["type"], name)
+
+
+def _in_type(node: Any, name: str) -> Iterator[Obstacle]:
+    if not isinstance(node, dict):
+        return
+    if node["type"] == "struct":
+        for member in node["fields"]:
+            yield from _in_field(member, f"{name}.")
+        return
+    for part, holds_null in (("elementType", "containsNull"), ("keyType", ""), ("valueType", "valueContainsNull")):
+        if part in node:
+            inner = f"{name}.{part.removesuffix('Type')}"
+            if not node.get(holds_null, True):
+                yield Obstacle(f"column {inner.replace('`', '')} is NOT NULL")
+            yield from _in_type(node[part], inner)
+
+
+def _in_layout(layout: TableLayout) -> Iterator[Obstacle]:
+    for name in layout.partition_columns:
+        if not has_text(layout.columns[name]):
+            yield Obstacle(f"it is partitioned by column {name} of type {sql_type(layout.columns[name])}")
+    for name in layout.clustering_columns:
+        if name not in layout.columns:
+            yield Obstacle(f"it is clustered by the nested column {name}", "CLUSTER BY NONE")

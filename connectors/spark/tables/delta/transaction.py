@@ -7,8 +7,9 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.conflicts import CommitConflict
-from connectors.spark.tables.delta.log import Action
+from connectors.spark.tables.delta.log import Action, DeltaLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,12 +33,13 @@ class _DeltaClasses:
 
 
 class DeltaTransactions:
-    """Transactions on the table at ``path``. May be used by one thread at a time."""
+    """Transactions on the table at ``path``, whose log this is. May be used by one thread at a time."""
 
-    def __init__(self, session: SparkSession, path: str) -> None:
+    def __init__(self, session: SparkSession, path: str, log: DeltaLog) -> None:
         self._jvm: Any = session._jvm
         self._session: Any = session._jsparkSession
         self._path = path
+        self._files = log
         self._classes: _DeltaClasses | None = None
 
     def begin(self) -> DeltaTransaction:
@@ -47,7 +49,7 @@ class DeltaTransactions:
         # The session of the current JVM thread: Delta reads settings from it.
         self._classes.spark_session.setActiveSession(self._session)
         log = self._classes.delta_log.forTable(self._session, self._path)
-        return DeltaTransaction(self._classes, log, log.startTransaction())
+        return DeltaTransaction(self._classes, log, log.startTransaction(), self._files)
 
     def table_exists(self) -> bool:
         return self.begin().version >= 0
@@ -56,10 +58,11 @@ class DeltaTransactions:
 class DeltaTransaction:
     """One transaction: what it reads, and one call of :meth:`commit`."""
 
-    def __init__(self, classes: _DeltaClasses, log: Any, transaction: Any) -> None:
+    def __init__(self, classes: _DeltaClasses, log: Any, transaction: Any, files: DeltaLog) -> None:
         self._classes = classes
         self._log = log
         self._transaction = transaction
+        self._files = files
         self.version = int(transaction.readVersion())
         """The version that it reads; -1 when there is no table."""
 
@@ -99,12 +102,13 @@ class DeltaTransaction:
     def commit(
         self,
         actions: Iterable[Action],
-        user_metadata: str,
+        document: TableCommit,
         *,
         application_ids: Collection[str] = (),
         reads_table: bool = False,
     ) -> int:
-        """Commits the actions; returns the version. Raises CommitConflict.
+        """Commits the actions; returns the version. Raises CommitConflict; after another error it is not known whether there was
+        a commit.
 
         It is a conflict when another commit since :attr:`version` has one of ``application_ids``, or changed rows if
         ``reads_table``, or removed files that this one removes too, or changed the table's metadata.
@@ -119,14 +123,28 @@ class DeltaTransaction:
         for action in actions:
             parsed.add(classes.action_from_json(json.dumps(action)))
         sequence = classes.collections.asScala(parsed).toSeq()
-        nothing, metadata = classes.option(None), classes.option(user_metadata)
+        nothing, metadata = classes.option(None), classes.option(document.to_json())
         operation = classes.write(classes.append, nothing, nothing, metadata, nothing, nothing, nothing, nothing, nothing)
         try:
             return int(transaction.commit(sequence, operation))
         except Exception as e:
-            if _is_conflict(e):
+            if not _is_conflict(e):
+                raise
+            # A storage client that got no answer repeats its request, and meets its own commit, which Delta takes for another's.
+            landed = self._find(document)
+            if landed is None:
                 raise CommitConflict(str(e).strip().splitlines()[0]) from e
-            raise
+            return landed
+
+    def _find(self, document: TableCommit) -> int | None:
+        """The version since :attr:`version` that this commit made; None if it made none."""
+        version = self.version + 1
+        while (logged := self._files.commit(version)) is not None:
+            own = logged.user_metadata
+            if own is not None and own.id == document.id:
+                return version
+            version += 1
+        return None
 
 
 def _is_conflict(error: Exception) -> bool:

@@ -41,6 +41,7 @@ import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.CommitStateUnknownException;
 import org.apache.iceberg.exceptions.ForbiddenException;
 import org.apache.iceberg.exceptions.NoSuchNamespaceException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
@@ -245,7 +246,7 @@ public class IcebergTables {
       json.writeNumberField("id", at.snapshotId());
       json.writeStringField("operation", String.valueOf(at.operation()));
       json.writeObjectFieldStart("summary");
-      for (Iterator i = at.summary().entrySet().iterator(); i.hasNext(); ) {
+      for (Iterator i = summary(at).entrySet().iterator(); i.hasNext(); ) {
         Map.Entry entry = (Map.Entry) i.next();
         json.writeStringField((String) entry.getKey(), (String) entry.getValue());
       }
@@ -276,7 +277,7 @@ public class IcebergTables {
   }
 
   private static boolean hasOffsets(Snapshot snapshot) {
-    for (Iterator i = snapshot.summary().keySet().iterator(); i.hasNext(); ) {
+    for (Iterator i = summary(snapshot).keySet().iterator(); i.hasNext(); ) {
       if (((String) i.next()).startsWith(OFFSETS)) {
         return true;
       }
@@ -461,21 +462,78 @@ public class IcebergTables {
    */
   public static String commit(Table table, String branch, String request) throws Exception {
     JsonNode change = (JsonNode) MAPPER.readTree(request);
+    Leftovers leftovers = new Leftovers();
     try {
-      update(table, branch, change).commit();
+      update(table, branch, change, leftovers).commit();
     } catch (ValidationException e) {
-      return conflict(e);
+      return refused(table, branch, change, leftovers, "conflict", e);
     } catch (CommitFailedException e) {
-      return isLockFailure(e) ? answer("unlocked", e) : conflict(e);
+      return refused(table, branch, change, leftovers, isLockFailure(e) ? "unlocked" : "conflict", e);
     } catch (IllegalArgumentException e) {
-      return conflictIfExpired(table, branch, change, e);
+      // Iceberg refuses it as an argument if the snapshot that the change is based on has expired since.
+      table.refresh();
+      long base = at(change, "base").asLong();
+      if (base == 0 || isAncestor(table, branch, base)) {
+        throw e;
+      }
+      return refused(table, branch, change, leftovers, "conflict", e);
     }
-    return answer(table, branch, at(at(change, "summary"), COMMIT).asText());
+    leftovers.delete(table);
+    return answer(own(table, change));
+  }
+
+  /**
+   * Answers why nothing was committed, if that is certain. A client that got no answer repeats its request, and meets its own
+   * commit, which it takes for that of another writer: then answers with the snapshot. Throws when that cannot be found out.
+   */
+  private static String refused(
+      Table table, String branch, JsonNode change, Leftovers leftovers, String answer, RuntimeException e) throws Exception {
+    table.refresh();
+    Snapshot own = own(table, change);
+    if (own != null) {
+      return answer(own);
+    }
+    if (!hasAllSince(table, branch, at(change, "base").asLong())) {
+      throw new CommitStateUnknownException(e);
+    }
+    leftovers.delete(table);
+    return answer(answer, e);
+  }
+
+  /** The snapshot that a change has made; null if there is none. */
+  private static Snapshot own(Table table, JsonNode change) {
+    String id = at(at(change, "summary"), COMMIT).asText();
+    for (Iterator i = table.snapshots().iterator(); i.hasNext(); ) {
+      Snapshot at = (Snapshot) i.next();
+      if (id.equals(summary(at).get(COMMIT))) {
+        return at;
+      }
+    }
+    return null;
+  }
+
+  /** Whether no snapshot that a branch has got since another one (0: since it was empty) has expired. */
+  private static boolean hasAllSince(Table table, String branch, long base) {
+    Snapshot at = newest(table, branch);
+    while (at != null && at.snapshotId() != base && at.parentId() != null && at.parentId().longValue() != base) {
+      at = table.snapshot(at.parentId().longValue());
+      if (at == null) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Properties of a snapshot; none for one of a writer that makes no summaries. */
+  private static Map summary(Snapshot snapshot) {
+    Map found = snapshot.summary();
+    return found == null ? new HashMap() : found;
   }
 
   /** The update of a branch that commits a change. */
-  private static SnapshotUpdate update(Table table, String branch, JsonNode change) {
+  private static SnapshotUpdate update(Table table, String branch, JsonNode change, Leftovers leftovers) {
     SnapshotUpdate update = prepare(table, change);
+    update.deleteWith(leftovers);
     for (Iterator i = at(change, "summary").fields(); i.hasNext(); ) {
       Map.Entry entry = (Map.Entry) i.next();
       update.set((String) entry.getKey(), ((JsonNode) entry.getValue()).asText());
@@ -505,11 +563,7 @@ public class IcebergTables {
     return MAPPER.writeValueAsString(answer);
   }
 
-  private static String answer(Table table, String branch, String id) throws Exception {
-    Snapshot at = newest(table, branch);
-    while (at != null && !id.equals(at.summary().get(COMMIT))) {
-      at = at.parentId() == null ? null : table.snapshot(at.parentId().longValue());
-    }
+  private static String answer(Snapshot at) throws Exception {
     if (at == null) {
       throw new IllegalStateException("the snapshot of the commit has disappeared");
     }
@@ -519,20 +573,6 @@ public class IcebergTables {
     answer.put("sequence", Long.valueOf(at.sequenceNumber()));
     answer.put("summary", at.summary());
     return MAPPER.writeValueAsString(answer);
-  }
-
-  /** A conflict if the snapshot that the change is based on has expired since: Iceberg refuses that as an argument. */
-  private static String conflictIfExpired(Table table, String branch, JsonNode change, IllegalArgumentException e) throws Exception {
-    table.refresh();
-    long base = at(change, "base").asLong();
-    if (base == 0 || isAncestor(table, branch, base)) {
-      throw e;
-    }
-    return conflict(e);
-  }
-
-  private static String conflict(Exception e) throws Exception {
-    return answer("conflict", e);
   }
 
   private static SnapshotUpdate prepare(Table table, JsonNode change) {
@@ -602,6 +642,28 @@ public class IcebergTables {
     return delta.validateDeletedFiles().validateNoConflictingDataFiles().validateNoConflictingDeleteFiles();
   }
 
+  /**
+   * Manifests and manifest lists that a commit has written and Iceberg would delete: after a refusal, also those of an attempt
+   * that got no answer. They are deleted once it is certain that no snapshot has them.
+   */
+  private static class Leftovers implements java.util.function.Consumer {
+    private final List paths = new ArrayList();
+
+    public synchronized void accept(Object path) {
+      this.paths.add(path);
+    }
+
+    public void delete(Table table) {
+      for (Iterator i = this.paths.iterator(); i.hasNext(); ) {
+        try {
+          table.io().deleteFile((String) i.next());
+        } catch (RuntimeException e) {
+          continue; // remove_orphan_files finds it
+        }
+      }
+    }
+  }
+
   /** Refuses a commit if the offsets in the table are not those of the expected snapshot (0: none). */
   private static class UnmovedOffsets implements SnapshotAncestryValidator {
     private final long expected;
@@ -653,6 +715,28 @@ public class IcebergTables {
     table.refresh();
     UpdateProperties update = table.updateProperties().set(name, value);
     update.commit();
+  }
+
+  /** The number of snapshots, that of snapshots from before a time to which no branch or tag points, and the oldest time of these. */
+  public static String countSnapshots(Table table, long before) throws Exception {
+    Map referenced = new HashMap();
+    for (Iterator i = table.refs().values().iterator(); i.hasNext(); ) {
+      referenced.put(Long.valueOf(((SnapshotRef) i.next()).snapshotId()), "");
+    }
+    long count = 0, old = 0, oldest = before;
+    for (Iterator i = table.snapshots().iterator(); i.hasNext(); ) {
+      Snapshot at = (Snapshot) i.next();
+      count++;
+      if (at.timestampMillis() < before && !referenced.containsKey(Long.valueOf(at.snapshotId()))) {
+        old++;
+        oldest = Math.min(oldest, at.timestampMillis());
+      }
+    }
+    Map answer = new HashMap();
+    answer.put("count", Long.valueOf(count));
+    answer.put("old", Long.valueOf(old));
+    answer.put("oldest", Long.valueOf(oldest));
+    return MAPPER.writeValueAsString(answer);
   }
 
   /** Removes snapshots that are older than the table keeps them, and their files. */

@@ -147,5 +147,11 @@ class IcebergHandle:
     def set_property(self, name: str, value: str) -> None:
         self._java.setProperty(self._table, name, value)
 
+    def count_snapshots(self, before_ms: int) -> tuple[int, int, int]:
+        """The number of snapshots, of those from before a time (ms since 1970) that no branch or tag points to, and the time of
+        the oldest of these; in the state that was read last."""
+        found = json.loads(self._java.countSnapshots(self._table, before_ms))
+        return int(found["count"]), int(found["old"]), int(found["oldest"])
+
     def expire_snapshots(self) -> None:
         self._java.expire(self._table)

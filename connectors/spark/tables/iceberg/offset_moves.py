@@ -29,7 +29,7 @@ def move_stored_offsets(
     identities = StoredOffsets(stored.of(connector), connector)
     moved = {str(i): end or 0 for tp, end in offsets.items() for i in identities.partition_ids(tp)}
     change = IcebergChange(pa.table({}))
-    request = change.request("append", 0, stored.next_summary(connector, moved))
+    request = change.request("append", known.snapshot, stored.next_summary(connector, moved))
     with known.lock.held():
         try:
             handle.commit(request)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect.errors import ConnectError
+from connectors.spark.tables.effects import Effect
 from connectors.spark.tables.iceberg.types import Json
 from connectors.spark.tables.offset_ranges import OffsetRanges
 
@@ -73,17 +74,25 @@ def find_offsets(history: Iterable[Json]) -> TableOffsets | None:
     return None
 
 
-def replaces_rows(snapshot: Json) -> bool:
-    """Whether a snapshot is of INSERT OVERWRITE and left nothing of what was in the table before."""
+_EFFECTS = {"append": Effect.ADDS_ROWS, "replace": Effect.REARRANGES}
+
+
+def effect_of(snapshot: Json) -> Effect:
+    """By the files of the snapshot and by its operation; another one than Iceberg knows today may change rows. The schema is no
+    part of snapshots."""
     summary: Mapping[str, str] = snapshot["summary"]
-    files = (summary.get("total-data-files"), summary.get("added-data-files"))
-    return summary.get("replace-partitions") == "true" and files[0] == files[1]
+    effect = _EFFECTS.get(str(snapshot["operation"]), Effect.CHANGES_ROWS)
+    # INSERT OVERWRITE that left nothing of what was in the table before.
+    is_whole = summary.get("total-data-files") == summary.get("added-data-files")
+    if summary.get("replace-partitions") == "true" and is_whole and COMMIT not in summary:
+        effect |= Effect.MOVES_HISTORY
+    return effect
 
 
 def refuse_replacement(history: Iterable[Json], place: str) -> None:
     """Raises ConnectError when another writer has replaced all rows in one of these snapshots."""
     for snapshot in history:
-        if replaces_rows(snapshot) and COMMIT not in snapshot["summary"]:
+        if effect_of(snapshot) & Effect.MOVES_HISTORY:
             raise ConnectError(
                 f"{place}: another writer replaced the table's rows ({snapshot['operation']}) in snapshot {snapshot['id']}, so "
                 "the connector's offsets no longer say what the table contains. Stop the connector, set its offsets over REST to "

@@ -32,7 +32,7 @@ from connectors.spark.tables.iceberg.types import Json, read_columns
 from connectors.spark.tables.source_order.order_state import FOLDER, OrderStateFiles
 from connectors.spark.tables.staging import local_folder, open_location, path_in_file_system
 from connectors.spark.tables.table import OffsetCommit
-from connectors.spark.tables.table_lock import TableLock
+from connectors.spark.tables.table_lock import TableLock, commit_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -243,7 +243,7 @@ class TableReader:
         partitioning = Partitioning.read(state["spec"], state["schema"])
         folder = str(state["data"]).rpartition("/")[0]
         writer = IcebergFileWriter(files, folder, state["schema"], partitioning.spec_id, self._settings.row_group)
-        lock = TableLock(local_folder(f"{state['location']}/metadata"), ".sluice-commit.lock")
+        lock = commit_lock(local_folder(f"{state['location']}/metadata"))
         columns = read_columns(state["schema"])
         return KnownSnapshot(
             state,
@@ -289,7 +289,8 @@ class TableReader:
         # Another connector may have begun to write a branch.
         known.state = {**known.state, "properties": state["properties"]}
         if int(state.get("snapshot", 0)) != known.snapshot:
-            moved = ids_of({*self.partitions, *commit.ends}, self._settings.connector, self._identify).values()
+            present = {tp for tp in self.partitions if self._identify(tp.topic) is not None}
+            moved = ids_of({*present, *commit.ends}, self._settings.connector, self._identify).values()
             own = known.offsets.of(self._settings.connector)
             newer = self.load()
             if newer is None:

@@ -28,6 +28,7 @@ from connectors.spark.tables.files.indexed_files import IndexedFiles, has_keys
 from connectors.spark.tables.files.live_files import Entry
 from connectors.spark.tables.iceberg.change import IcebergChange
 from connectors.spark.tables.iceberg.creation import create_table
+from connectors.spark.tables.iceberg.expiry import Retention
 from connectors.spark.tables.iceberg.file_format import LINEAGE
 from connectors.spark.tables.iceberg.file_target import make_file_target
 from connectors.spark.tables.iceberg.lineage import with_lineage
@@ -54,14 +55,20 @@ _CONFLICTS = 2
 class IcebergTable:
     """Writes one table. When Spark's JVM ends, the running call fails, and the next :meth:`load` continues with a new session."""
 
-    def __init__(self, settings: IcebergTableSettings, new_session: Callable[[], SparkSession], identify: Identify) -> None:
+    def __init__(
+        self,
+        settings: IcebergTableSettings,
+        new_session: Callable[[], SparkSession],
+        identify: Identify,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._settings = settings
         self._identify = identify
+        self._now = now
         self._lock = threading.RLock()
         self._reader = TableReader(settings, new_session, identify)
         self._order = SourceOrder(settings.deleted_retention_ms)
         self._figures: dict[str, Any] = {"unavailable": 0}
-        self._expired_at = time.monotonic()
         self._conflicts = 0
         """Upserts in a row that another commit came before."""
 
@@ -298,15 +305,17 @@ class IcebergTable:
         return True
 
     def _expire(self) -> None:
-        interval_s = self._settings.expire_interval_s
-        if not interval_s or time.monotonic() - self._expired_at < interval_s:
+        interval_ms = int(self._settings.expire_interval_s * 1000)
+        if not interval_ms:
             return
-        self._expired_at = time.monotonic()
         with self._lock:
-            if self._reader.known is None or self._reader.handle is None:
+            known, handle = self._reader.known, self._reader.handle
+            if known is None or handle is None:
                 return
-            with self._reader.known.lock.held():
-                self._reader.handle.expire_snapshots()
+            retention, now_ms = Retention.read(known.state["properties"]), int(self._now() * 1000)
+            if retention.is_due(*handle.count_snapshots(now_ms - retention.max_age_ms), interval_ms, now_ms):
+                with known.lock.held():
+                    handle.expire_snapshots()
 
     # -- offsets -------------------------------------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ class DeletedKeys:
         self._index = KeyIndex(self._are_live)
         self._written: tuple[int, pa.Table] | None = None
         """The state that was written last, and its own rows."""
-        self._cleaned_at = clock()
+        self._cleaned_at = 0.0
 
     @property
     def key_count(self) -> int:

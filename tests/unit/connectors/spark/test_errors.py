@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from connect.errors import ConnectError, RetriableError
 from connectors.spark.errors import explain, root_cause
 
@@ -16,8 +18,21 @@ def test_errors_of_java_are_reduced_to_their_cause() -> None:
     assert str(error) == "table t at /lake/t: IOException: No space left on device; free disk space, then restart the task"
     assert not isinstance(error, RetriableError)
     assert isinstance(explain(RuntimeError("x.ConcurrentAppendException: [DELTA_CONCURRENT_APPEND] files"), "t"), RetriableError)
+
+
+def test_error_of_sluice_is_raised_as_it_is_and_never_its_own_cause() -> None:
     own = ConnectError("as it is")
-    assert explain(own, "t") is own
+
+    def fail() -> None:
+        try:
+            raise own
+        except ConnectError as e:
+            raise explain(e, "t") from e
+
+    with pytest.raises(ConnectError) as raised:
+        fail()
+    assert raised.value is own
+    assert own.__cause__ is None
 
 
 def test_file_that_an_executor_of_a_cluster_lacks_names_its_host_and_the_shared_location() -> None:

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import javaproperties
 import pytest
@@ -184,10 +185,31 @@ def test_errors_of_a_jvm_that_has_ended_are_retriable() -> None:
     wrapped = ConnectError("commit failed")
     wrapped.__cause__ = ended[0]
     assert is_jvm_gone(wrapped)
-    assert not is_jvm_gone(
-        Py4JError("An error occurred while calling o1.f. Trace:\npy4j.Py4JException: Method f() does not exist")
-    )
     assert not is_jvm_gone(ValueError("An error occurred while calling o12.commit"))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "SparkSession.setActiveSession does not exist in the JVM",
+        "An error occurred while calling o1.f. Trace:\npy4j.Py4JException: Method f() does not exist",
+    ],
+)
+def test_name_that_java_does_not_know_is_an_error_unless_the_jvm_has_ended(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
+    from py4j.protocol import Py4JError, Py4JNetworkError
+    from pyspark import SparkContext
+
+    def answer() -> int:
+        return 1
+
+    def fail() -> int:
+        raise Py4JNetworkError("An error occurred while trying to connect to the Java server (127.0.0.1:1)")
+
+    for ask, is_gone in ((answer, False), (fail, True)):
+        system = SimpleNamespace(System=SimpleNamespace(nanoTime=ask))
+        gateway = SimpleNamespace(jvm=SimpleNamespace(java=SimpleNamespace(lang=system)))
+        monkeypatch.setattr(SparkContext, "_gateway", gateway)
+        assert is_jvm_gone(Py4JError(message)) is is_gone
 
 
 def test_the_token_of_the_jvm_is_never_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -311,6 +311,37 @@ def test_partitions_continue_from_the_offsets_of_their_table(create: Callable[..
     assert sink.pre_commit()[TopicPartition("u", 0)] == 7
 
 
+def test_quiet_tables_of_a_topic_whose_old_records_are_gone_are_no_gap(create: Callable[..., Sink]) -> None:
+    sink = create(table_name_format="${table}", commit_interval_ms="0")
+    topic = TopicPartition("shop", 0)
+    sink.open(topic)
+    sink.put(0, topic="shop", table="b")
+    sink.put(*range(1, 10), topic="shop", table="a")
+    sink.settle()
+    sink.tables["a"].ends, sink.tables["b"].ends = {topic: 10}, {topic: 1}
+    sink.task.close_partitions([topic])
+    sink.context.beginnings, sink.context.ends = {topic: 8}, {topic: 12}
+    sink.context.group = {topic: 10}
+    sink.open(topic)
+    sink.context.group = {topic: 7}
+    with pytest.raises(ConnectError, match=r"table b holds shop-0 up to offset 7, but the topic begins at 8"):
+        sink.open(topic)
+    sink.context.group = {}
+    with pytest.raises(ConnectError, match=r"table b holds shop-0 up to offset 1, but the topic begins at 8.*deleted 7 records"):
+        sink.open(topic)
+
+
+def test_topic_whose_last_records_had_no_rows_continues_where_its_log_begins(create: Callable[..., Sink]) -> None:
+    sink = create()
+    topic = TopicPartition("u", 0)
+    sink.tables["u"].ends = {topic: 3}
+    sink.context.beginnings, sink.context.ends, sink.context.group = {topic: 9}, {topic: 9}, {topic: 9}
+    sink.open(topic)
+    assert sink.context.requested_offsets == {topic: 9}
+    sink.ends[topic] = 9
+    assert sink.pre_commit()[topic] == 9
+
+
 def test_first_tombstones_of_routed_topics_do_not_fail_the_task(create: Callable[..., Sink]) -> None:
     sink = create(table_name_format="${table}", commit_interval_ms="60000")
     sink.put_values([0, 1], [None, None])

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from connectors.spark.source.delta.table_state import LogFiles
+from connectors.spark.tables.delta.log_files import LogFiles
 from tests.support.delta_writer import DeltaWriter
 from tests.support.replayed_events import events, read_all
 

@@ -32,7 +32,7 @@ class Log:
         (LoggedCommit(2, info={"operation": "WRITE"}), True),
         (LoggedCommit(2, transactions={"another connector's": 7}), True),
         (LoggedCommit(2, transactions={"own": 7}), False),
-        (LoggedCommit(2, changes_metadata=True), False),
+        (LoggedCommit(2, alters=True), False),
         (LoggedCommit(3), False),
     ],
     ids=["rows of others", "offsets of others", "offsets of a successor", "schema", "unknown"],

@@ -14,6 +14,7 @@ from connect.sink import TopicIdentity
 from connectors.spark.config import WantedLayout
 from connectors.spark.tables.conflicts import CommitConflict
 from connectors.spark.tables.files.compaction import CompactionSettings
+from connectors.spark.tables.iceberg.expiry import Retention
 from connectors.spark.tables.iceberg.library import IcebergName
 from connectors.spark.tables.iceberg.offsets import PREFIX
 from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings
@@ -32,12 +33,17 @@ class FakeCatalog:
         self.snapshots: list[dict[str, Any]] = []
         """The newest one last."""
         self.properties: dict[str, str] = {}
+        self.lose_answer = False
+        """Whether the next commit raises an error although it is in the table."""
+        self.now_s = 0.0
         self._last_id = 0
 
     def commit(self, summary: dict[str, Any], added: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
         self._last_id += 1
         parent = self.snapshots[-1]["id"] if self.snapshots else None
-        self.snapshots.append({"id": self._last_id, "parent": parent, "summary": summary, "added": list(added)})
+        self.snapshots.append(
+            {"id": self._last_id, "parent": parent, "summary": summary, "added": list(added), "ms": self.now_s * 1000}
+        )
         return self.snapshots[-1]
 
     def roll_back(self, snapshots: int) -> None:
@@ -55,16 +61,23 @@ class FakeCatalog:
                     return next(iter(json.loads(text).values()), None)
         return None
 
-    def open(self) -> IcebergTable:
+    def open(self, *, expire_interval_s: float = 0) -> IcebergTable:
         """The table as a new task opens it."""
         settings = IcebergTableSettings(
-            IcebergName("cat", ("db",), "t"), "c", False, False, 1000, WantedLayout(), CompactionSettings(min_files=0), 0
+            IcebergName("cat", ("db",), "t"),
+            "c",
+            False,
+            False,
+            1000,
+            WantedLayout(),
+            CompactionSettings(min_files=0),
+            expire_interval_s,
         )
 
         def no_session() -> Any:
             raise AssertionError("the fake needs no Spark")
 
-        table = IcebergTable(settings, no_session, lambda topic: TopicIdentity("cluster", "topic-id"))
+        table = IcebergTable(settings, no_session, lambda topic: TopicIdentity("cluster", "topic-id"), lambda: self.now_s)
         table._reader.library = object()  # type: ignore[assignment]
         table._reader.handle = FakeHandle(self)  # type: ignore[assignment]
         return table
@@ -111,6 +124,17 @@ class FakeHandle:
     def changes(self, snapshot: int) -> dict[str, Any]:
         return {"added": [], "removed": [], "deletes": [], "undeleted": []}
 
+    def count_snapshots(self, before_ms: int) -> tuple[int, int, int]:
+        times = [snapshot["ms"] for snapshot in self._catalog.snapshots]
+        old = [ms for ms in times[:-1] if ms < before_ms]
+        return len(times), len(old), min(old, default=before_ms)
+
+    def expire_snapshots(self) -> None:
+        retention = Retention.read(self._catalog.properties)
+        first = self._catalog.now_s * 1000 - retention.max_age_ms
+        kept = self._catalog.snapshots[-retention.min_count :]
+        self._catalog.snapshots[:] = [s for s in self._catalog.snapshots if s["ms"] >= first or s in kept]
+
     def set_property(self, name: str, value: str) -> None:
         self._catalog.properties[name] = value
 
@@ -120,6 +144,9 @@ class FakeHandle:
         if (with_offsets[-1] if with_offsets else 0) != asked["expected"]:
             raise CommitConflict("another task has committed offsets")
         done = self._catalog.commit(asked["summary"], asked["add"])
+        if self._catalog.lose_answer:
+            self._catalog.lose_answer = False
+            raise OSError("no answer")
         return {"snapshot": done["id"], "parent": done["parent"], "sequence": done["id"], "summary": done["summary"]}
 
 

@@ -64,3 +64,15 @@ def test_a_task_whose_table_was_rolled_back_commits_nothing_more(catalog: FakeCa
     restarted = catalog.open()
     assert restarted.load([TP]).ends == {TP: 2}
     assert restarted.append(rows(2, 3), offsets(2, 4)) is not None
+
+
+def test_a_commit_of_unknown_outcome_is_looked_for_before_it_is_repeated(catalog: FakeCatalog) -> None:
+    task = catalog.open()
+    task.load([TP])
+    catalog.lose_answer = True
+    with pytest.raises(OSError, match="no answer"):
+        task.append(rows(1, 2), offsets(0, 2))
+    assert all(Path(entry["path"].removeprefix("file:")).exists() for entry in catalog.snapshots[-1]["added"])
+    assert task.load([TP]).ends == {TP: 2}
+    assert task.append(rows(3), offsets(2, 3)) is not None
+    assert (catalog.rows, catalog.offset()) == (3, 3)

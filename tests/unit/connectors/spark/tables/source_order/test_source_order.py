@@ -154,16 +154,16 @@ def test_states_are_few_files_however_many_commits_delete(world: World) -> None:
     assert world.rows() == {0: "a"}
 
 
-def test_files_of_old_states_are_deleted_after_a_week(world: World) -> None:
+def test_files_of_old_states_are_deleted_after_a_week_by_the_first_commit_of_a_task(world: World) -> None:
     for at in range(1, 30):
         world.commit(Event("d", at, at))
     folder = Path(world.table.path) / FOLDER
     before = len(list(folder.iterdir()))
     for path in folder.iterdir():
         os.utime(path, (time.time() - 8 * 86_400,) * 2)
-    deleted_keys = world.table.order.deleted_keys
-    deleted_keys._cleaned_at -= 7200
+    world.restart()
     world.commit(Event("d", 100, 100))
+    deleted_keys = world.table.order.deleted_keys
     assert before == 29
     needed = {segment.id for segment in deleted_keys.state.segments} | {deleted_keys.state.id}
     assert {int(path.stem) for path in folder.iterdir()} == needed
