@@ -124,7 +124,7 @@ def upsert(*, truncates: bool = False) -> Upsert:
     [
         (lambda table: table.append(rows(1), offsets(0, 1)), ["WRITE"]),
         (lambda table: table.upsert(upsert(), offsets(0, 1)), ["MERGE"]),
-        (lambda table: table.upsert(upsert(truncates=True), offsets(0, 1)), ["UPDATE", "MERGE"]),
+        (lambda table: table.upsert(upsert(truncates=True), offsets(0, 1)), ["WRITE"]),
         (lambda table: table.add_columns([("`v`", pa.string())], {}, {}), ["ALTER"]),
         (lambda table: table.widen_columns([("`id`", pa.int64())]), ["ALTER", "ALTER"]),
         (lambda table: table.move_offsets({TP: 3}), ["ALTER"]),
