@@ -279,8 +279,8 @@ def _variable_decimal(value: Any) -> str:
     return arrow_casts.decimal_text(bytes(value.get("value")), value.get("scale"))
 
 
-def struct_column(fields: list[tuple[str, ColumnConversion]]) -> ColumnConversion:
-    """A struct of columns; every row is one."""
+def struct_column(fields: list[tuple[str, ColumnConversion]], *, refuses_others: bool = False) -> ColumnConversion:
+    """A struct of columns; every row is one. ``refuses_others``: JSON must not have values in other fields."""
     names = [name for name, _ in fields]
     columns = [column for _, column in fields]
     table = pa.struct([pa.field(n, c.table) for n, c in fields])
@@ -298,9 +298,9 @@ def struct_column(fields: list[tuple[str, ColumnConversion]]) -> ColumnConversio
         return _struct([m if m.type == c.table else c.finish(m) for c, m in members], array)
 
     def _struct(parts: list[pa.Array], array: pa.Array) -> pa.Array:
-        if not parts:
-            raise SchemaError("a struct without fields cannot become a column")
-        return pa.StructArray.from_arrays(parts, fields=list(table), mask=array.is_null() if array.null_count else None)
+        # Without fields, only the mask tells how many there are.
+        mask = array.is_null() if array.null_count or not parts else None
+        return pa.StructArray.from_arrays(parts, fields=list(table), mask=mask)
 
     def prepare(value: Any) -> Any:
         members = value.values if isinstance(value, Struct) else [value.get(n) for n in names]
@@ -316,7 +316,8 @@ def struct_column(fields: list[tuple[str, ColumnConversion]]) -> ColumnConversio
 
     prepares, unprepared = [c.prepare for c in columns], [c.unprepared for c in columns]
     stored = pa.struct([pa.field(n, c.stored) for n, c in fields])
-    return ColumnConversion(table, json, from_json, stored, prepare, finish, read_struct([(n, c.read) for n, c in fields]))
+    read = read_struct([(n, c.read) for n, c in fields], refuses_others=refuses_others)
+    return ColumnConversion(table, json, from_json, stored, prepare, finish, read)
 
 
 def _or_none(prepare: Prepare) -> Reader:
@@ -414,7 +415,7 @@ def column_for_table_type(type_: pa.DataType, variants: VariantColumns = NO_VARI
     if pa.types.is_binary(type_):
         return _PRIMITIVES[Type.BYTES]
     if pa.types.is_struct(type_):
-        return struct_column([(f.name, column_for_table_type(f.type, variants)) for f in type_])
+        return struct_column([(f.name, column_for_table_type(f.type, variants)) for f in type_], refuses_others=True)
     if pa.types.is_list(type_):
         return list_column(column_for_table_type(type_.value_type, variants))
     if pa.types.is_map(type_):

@@ -15,7 +15,7 @@ from connectors.spark.config import TableConfig
 from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, SEQUENCE, TOMBSTONE, TRUNCATE, ChangeBatch
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.contracts import TableContract
-from connectors.spark.plan.evolution import Columns, check_names, merge_columns, missing_columns, sql_type, with_additions
+from connectors.spark.plan.evolution import Columns, check_names, merge_columns, sql_type, with_additions
 from connectors.spark.plan.key_changes import with_key_types
 from connectors.spark.plan.name_case import with_table_names
 from connectors.spark.plan.operation_field import with_operations
@@ -96,7 +96,7 @@ class RowPreparation:
             if not changes:
                 return None
             changes, dropped = self._apply_contract(table, changes, keys)
-            all_columns = [known or {}, *(projection.image_columns(c) for c in changes)]
+            all_columns = [known or {}, *(projection.image_columns(c, table or ()) for c in changes)]
             # If the table has the column, or other types are rescued, the types need not fit together.
             fixed: Collection[str] = {name for one in all_columns for name in one} if self._settings.is_lenient else table or ()
             try:
@@ -148,7 +148,7 @@ class RowPreparation:
     def _project(self, changes: ChangeBatch, columns: Columns, keys: tuple[str, ...]) -> ChangeBatch:
         if self._settings.is_lenient:
             return project_leniently(changes, columns, keys, self._settings.rescue_column)
-        return projection.project(changes, columns)
+        return projection.project(changes, columns, drops_fields=self._settings.schema_evolution == "none")
 
     def _with_key_types(self, changes: ChangeBatch, columns: Columns, keys: tuple[str, ...]) -> ChangeBatch:
         settings = self._settings
@@ -159,14 +159,13 @@ class RowPreparation:
         projection.check_metadata_names(incoming, self._settings.metadata_columns)
         check_names(incoming)
         wanted = self.with_metadata(incoming)
+        if table is None and not wanted:
+            raise SchemaError(f"table {self._name} would have no columns: the records have no fields, and metadata.columns=none")
+        columns = with_additions(table or {}, wanted)  # raises for names that differ only in case
         if table is None:
-            if not wanted:
-                raise SchemaError(
-                    f"table {self._name} would have no columns: the records have no fields, and metadata.columns=none"
-                )
             return incoming
-        missing_columns(table, wanted)  # raises for names that differ only in case
-        columns = with_additions(table, wanted) if self._settings.adds_columns else table
+        # With schema.evolution=fail, the table refuses what it lacks.
+        columns = table if self._settings.schema_evolution == "none" else columns
         return {n: columns[n] for n in incoming if n in columns}
 
     def _check_key_types(self, columns: Columns, keys: tuple[str, ...]) -> None:

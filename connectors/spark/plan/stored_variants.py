@@ -13,13 +13,14 @@ from connectors.spark.plan.evolution import cast_column, contains_variant
 
 
 def cast_stored(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> pa.ChunkedArray:
-    """Casts a column of a data file to the table's type. Files have a VARIANT as a struct whose fields are in any order."""
+    """Casts a column of a data file to the table's type. Files have a VARIANT as a struct whose fields are in any order, and
+    nested fields that were dropped from the table."""
     if column.type != type_:
         try:
             column = _mark_variants(column, type_)
         except SchemaError as e:
             raise SchemaError(f"column {name}: {e}") from e
-    return cast_column(column, type_, name)
+    return cast_column(column, type_, name, drops_fields=True)
 
 
 def for_file(rows: pa.Table) -> pa.Table:
