@@ -338,7 +338,8 @@ def test_new_fields_in_the_values_of_maps_are_added_and_structs_without_fields_a
     rig.add({"id": 2, "m": [{"k": {"b": 2, "a": "new"}}, None], "e": {"b": 3}}, map_field(B, A), filled)
     rig.add({"id": 3, "m": [{"k": {"b": 4}}], "e": {}}, map_field(B), empty)
     rig.commit()
-    assert rig.rows() == [
+    # delta-rs cannot read the values of maps in files from before the column was added.
+    assert rig.rows(second_engine=rig.way == "iceberg") == [
         {"id": 1, "m": [[("k", {"b": 1, "a": None})]], "e": None},
         {"id": 2, "m": [[("k", {"b": 2, "a": "new"})], None], "e": {"b": 3}},
         {"id": 3, "m": [[("k", {"b": 4, "a": None})]], "e": {"b": None}},
