@@ -200,7 +200,7 @@ def _type_of(node: Any, known: pa.DataType | None = None) -> pa.DataType:
 
 
 def _unify(known: pa.DataType, seen: pa.DataType) -> pa.DataType:
-    """The type of two values of one field; the first one's if they do not fit together."""
+    """The type of two values of one field; the first one's if they do not fit together, and it is known."""
     if pa.types.is_null(known) or (pa.types.is_int64(known) and pa.types.is_float64(seen)):
         return seen
     if pa.types.is_map(known) and pa.types.is_map(seen):
@@ -212,7 +212,7 @@ def _unify(known: pa.DataType, seen: pa.DataType) -> pa.DataType:
         for member in seen:
             fields[member.name] = _unify(fields.get(member.name, pa.null()), member.type)
         return pa.struct([pa.field(name, type_) for name, type_ in fields.items()])
-    return known
+    return known if pa.types.is_null(seen) or _inferred_type(known) is not None else seen
 
 
 def _merge(known: pa.DataType, seen: pa.DataType) -> pa.DataType:
