@@ -19,7 +19,7 @@ from connect.java.regex import RegexError, compile_java_regex
 from connectors.spark import config as spark
 from connectors.spark import config_keys
 from connectors.spark.config import SparkSinkConfig, TableConfig, WantedLayout
-from connectors.spark.partition_terms import parse_term
+from connectors.spark.partition_terms import PARTITION_COLUMNS, parse_term
 from connectors.spark.routes import Routes
 from connectors.spark.schema_settings import LENIENT
 
@@ -43,7 +43,7 @@ OPEN_PREFIXES = (CATALOG_PREFIX, HADOOP_PREFIX, KAFKA_PREFIX, TABLE_PREFIX, CREA
 _OWN_NAMES = {
     "key.columns": ID_COLUMNS,
     "commit.interval.ms": INTERVAL,
-    config_keys.PARTITION_COLUMNS: PARTITION_BY,
+    PARTITION_COLUMNS: PARTITION_BY,
     "table.branch": BRANCH,
     "table.catalog": CATALOG,
 }
@@ -218,7 +218,7 @@ def _parse_table(props: Mapping[str, str], table: str, common: TableConfig) -> T
     layout: WantedLayout = common.layout
     if terms is not None:
         layout = replace(layout, partition_columns=spark.whole_terms(terms))
-        with _naming({config_keys.PARTITION_COLUMNS: f"{TABLE_PREFIX}{table}.partition-by"}):
+        with _naming({PARTITION_COLUMNS: f"{TABLE_PREFIX}{table}.partition-by"}):
             for term in layout.partition_columns:
                 parse_term(term)
     keys = common.key_columns if ids is None else tuple(ids)
