@@ -133,13 +133,11 @@ class SparkSinkTask(SinkTask):
                 by_table.setdefault(table, []).append(tp)
         found = self.delivery.load_tables(by_table)
         log_ends = self.context.end_offsets(partitions)
-        # If records name their tables, the topic is read from the group's offset: a table ends with the last record of its own.
-        read_from = self.context.positions() if self._config.names_need_record else {}
         for table, ends in found.items():
             for tp in by_table[table]:
                 if tp in ends:
                     _check_topic_not_recreated(tp, ends[tp], log_ends.get(tp), table)
-                    _check_no_gap(tp, max(ends[tp], read_from.get(tp, 0)), log_starts.get(tp, 0), table)
+                    _check_no_gap(tp, ends[tp], log_starts.get(tp, 0), table)
         # If records name their tables, a table that does not exist yet may need records that another one has. The group's offset
         # is never ahead of any table, and each table skips what it has.
         for tp in () if self._config.names_need_record else partitions:

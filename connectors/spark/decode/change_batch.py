@@ -17,6 +17,8 @@ TOMBSTONE = "tombstone"
 DELETE = "d"
 TRUNCATE = "t"
 MESSAGE = "m"
+IGNORED = "ignored"
+"""A record without a row, of which a table has only the offset."""
 
 SEQUENCE = "sequence"
 OPERATION = "op"

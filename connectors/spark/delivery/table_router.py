@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from connect.errors import ConfigError, DataError
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.config import SparkSinkConfig
-from connectors.spark.decode.change_batch import DATABASE, OPERATION, SCHEMA, TABLE, TOMBSTONE, ChangeBatch
+from connectors.spark.decode.change_batch import DATABASE, IGNORED, OPERATION, SCHEMA, TABLE, TOMBSTONE, ChangeBatch
 from connectors.spark.routes import Routes
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ class TableRouter:
     """Divides the decoded records of a topic by table. Used on the task's thread.
 
     If table names come from the source block, a tombstone, which has none, is ignored and counted: the tables that a topic had so
-    far need not be all that it has, and a guess could delete a row of another one.
+    far need not be all that it has, and a guess could delete a row of another one. The only table gets its offset.
     """
 
     def __init__(self, config: SparkSinkConfig) -> None:
@@ -81,8 +82,11 @@ class TableRouter:
             return [(name, changes) for changes in decoded], []
         found: list[tuple[str, ChangeBatch]] = []
         bad_records: list[BadRecord] = []
+        tombstones: list[ChangeBatch] = []
         for changes in decoded:
-            for source, part in _split_by_source(self._without_tombstones(topic, changes)):
+            changes, ignored = self._split_tombstones(topic, changes)
+            tombstones += ignored
+            for source, part in _split_by_source(changes):
                 try:
                     table = self._config.table_name(topic, source[DATABASE], source[SCHEMA], source[TABLE])
                 except ConfigError as e:
@@ -90,6 +94,10 @@ class TableRouter:
                     continue
                 self.add_tables(topic, [table])
                 found.append((table, part))
+        tables = self.current_tables_of(topic)
+        if len(tables) == 1:
+            # The end of the only table passes them, so that it is not behind the topic when retention removes them.
+            found += [(next(iter(tables)), part) for part in tombstones]
         return found, bad_records
 
     def _route_by_field(self, topic: str, decoded: Sequence[ChangeBatch], routes: Routes) -> list[tuple[str, ChangeBatch]]:
@@ -110,21 +118,25 @@ class TableRouter:
                 found += [(table, part) for table in tables]
         return found
 
-    def _without_tombstones(self, topic: str, changes: ChangeBatch) -> ChangeBatch:
+    def _split_tombstones(self, topic: str, changes: ChangeBatch) -> tuple[ChangeBatch, list[ChangeBatch]]:
+        """The other changes, and the tombstones as records without a row."""
         is_tombstone = pc.fill_null(pc.equal(changes.meta[OPERATION], TOMBSTONE), False)
         if not pc.any(is_tombstone).as_py():
-            return changes
+            return changes, []
         if not self.ignored_tombstones:
-            at, offset = changes.location(pc.index(is_tombstone, True).as_py())
+            place, offset = changes.location(pc.index(is_tombstone, True).as_py())
             log.warning(
                 "Ignoring tombstones of topic %s, from offset %d of partition %d on: they name no table, and the delete events "
                 "before them have deleted the rows. The number of ignored tombstones is in the progress",
                 topic,
                 offset,
-                at.partition,
+                place.partition,
             )
         self.ignored_tombstones += pc.sum(is_tombstone).as_py()
-        return changes.filter(pc.invert(is_tombstone))
+        ignored = changes.filter(is_tombstone)
+        at = ignored.meta.column_names.index(OPERATION)
+        meta = ignored.meta.set_column(at, OPERATION, pa.array([IGNORED] * ignored.num_rows))
+        return changes.filter(pc.invert(is_tombstone)), [replace(ignored, meta=meta)]
 
 
 def _split_by_source(changes: ChangeBatch) -> Iterator[tuple[Source, ChangeBatch]]:

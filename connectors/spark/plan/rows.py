@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from connect.errors import ConnectError, DataError, SchemaError
 from connectors.spark.config import TableConfig
-from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, SEQUENCE, TOMBSTONE, TRUNCATE, ChangeBatch
+from connectors.spark.decode.change_batch import DELETE, IGNORED, MESSAGE, OPERATION, SEQUENCE, TOMBSTONE, TRUNCATE, ChangeBatch
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.contracts import TableContract
 from connectors.spark.plan.evolution import Columns, check_names, merge_columns, sql_type, with_additions
@@ -73,6 +73,7 @@ class RowPreparation:
         try:
             if self._settings.ignores_case:
                 changes = with_table_names(changes, {**(known or {}), **(table or {})})
+            changes = [kept for c in changes if (kept := _without_ignored(c)).num_rows]
             changes = [unwrap(c, self._settings) for c in changes]
             changes = [rename_fields(c, self._settings.schema.renames) for c in changes]
             defaults = _first_defaults(changes)
@@ -223,6 +224,11 @@ class RowPreparation:
                 )
             known = known or names
         return known or None
+
+
+def _without_ignored(changes: ChangeBatch) -> ChangeBatch:
+    is_ignored = pc.fill_null(pc.equal(changes.meta[OPERATION], IGNORED), False)
+    return changes.filter(pc.invert(is_ignored)) if pc.any(is_ignored).as_py() else changes
 
 
 def _first_defaults(changes: Sequence[ChangeBatch]) -> dict[str, pa.Scalar]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from connectors.spark.config import parse_config
+from connectors.spark.config import TableConfig, parse_config
+from connectors.spark.decode.change_batch import IGNORED
 from connectors.spark.delivery.table_router import TableRouter
+from connectors.spark.plan.rows import RowPreparation
 from tests.unit.connectors.spark.delivery.fakes import changes, offsets_of
 
 PROPS = {"name": "lake", "topics": "t", "table.location": "/lake"}
@@ -48,8 +50,14 @@ def test_tombstone_deletes_no_row_of_the_only_table_that_a_topic_had_so_far(rout
     router.add_tables("t", ["a"])
     keys = pa.table({"id": [1, 1]})
     batch = changes([1, 2], ops=["c", "tombstone"], tables=["a", None], keys=keys)
-    assert routed(router, batch) == [("a", [1])]
-    assert router.ignored_tombstones == 1
+    found, bad_records = router.route("t", [batch])
+    assert [(table, part.meta["op"].to_pylist()) for table, part in found] == [("a", ["c"]), ("a", [IGNORED])]
+    assert (bad_records, router.ignored_tombstones) == ([], 1)
+    for mode in ("upsert", "append"):
+        config = TableConfig(mode, ("id",), "hard", "add", (), keep_tombstones=True)
+        prepared = RowPreparation("a", config).prepare({"id": pa.int64()}, [part for _, part in found], ("id",))
+        assert prepared is not None
+        assert [row for part in prepared.changes for row in part.image.to_pylist()] == [{"id": 1}]
 
 
 def test_records_without_a_table_name_are_refused_although_their_topic_has_one_table(router: TableRouter) -> None:

@@ -152,7 +152,7 @@ def assert_values_are_in_rows(prepared: PreparedRows, parts: list[tuple[pa.DataT
         assert wanted <= found or (rescued is not None and "m" in rescued), (value, row)
 
 
-EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @EXAMPLES
