@@ -187,6 +187,30 @@ class ColumnarTargetTable(Protocol):
         """Returns the values of an Arrow array as :meth:`TargetTable.rows` has them."""
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionEvents:
+    """The events of one partition in a table that keeps every event."""
+
+    topic: str | None
+    """None if the table does not tell."""
+    partition: int
+    events: int
+    offsets: int
+    """How many different offsets they have."""
+    first: int
+    last: int
+    repeated: Sequence[int]
+    """Offsets that several events have, not necessarily all of them."""
+
+
+@runtime_checkable
+class EventTable(Protocol):
+    """A :class:`TargetTable` that keeps every event, of which the newest one of each key counts as present."""
+
+    def partition_events(self) -> Sequence[PartitionEvents]:
+        """Returns how many events there are."""
+
+
 class VerifiableSink(Protocol):
     """The tables of a sink connector."""
 

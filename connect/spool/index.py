@@ -2,7 +2,7 @@
 
 Each line is the CRC-32 of a JSON object in eight hexadecimal digits, a space, and the object. The first line describes the spool
 and what the lines before had when the index was last shortened. A line without an end is one that a crash interrupted: it was
-never part of the index. Any other deviation is damage.
+never part of the index, unless it is whole otherwise: then the next writer ends it. Any other deviation is damage.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from connect.spool.positions import SpoolPosition
 
 FORMAT = 1
 NAME = "index.jsonl"
+LINE_END = b"\n"
 _DAMAGED = "Restore the whole spool, or delete it to read the source again"
 
 Offsets = Mapping[str, str | None]
@@ -81,7 +82,7 @@ class SpoolEntry:
 def encode_line(line: SpoolHeader | SpoolEntry) -> bytes:
     """Returns a line of the index."""
     text = json.dumps(asdict(line), separators=(",", ":")).encode()
-    return b"%08x %s\n" % (zlib.crc32(text), text)
+    return b"%08x %s%s" % (zlib.crc32(text), text, LINE_END)
 
 
 def segment_path(directory: Path, segment: int) -> Path:
@@ -120,11 +121,23 @@ class SpoolIndex:
             return False
         except OSError as e:
             raise DataError(f"the index of the spool cannot be read: {e.strerror} ({self._path})") from e
-        for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
+        for line in data[: data.rfind(LINE_END) + 1].splitlines(keepends=True):
             self._line += 1
             self._add(line)
             self.complete_bytes += len(line)
         return self.header is not None
+
+    def complete(self) -> None:
+        """Ends a whole line that lacks only its end, and removes any other rest after the last line. Only for the writer, after
+        :meth:`refresh`. Raises OSError, and DataError."""
+        with self._path.open("r+b") as file:
+            file.seek(self.complete_bytes)
+            rest = file.read()
+            if _read_line(rest) is None:
+                file.truncate(self.complete_bytes)
+                return
+            file.write(LINE_END)
+        self.refresh()
 
     @property
     def end(self) -> SpoolPosition:
@@ -179,18 +192,23 @@ class SpoolIndex:
         self.schemas.update(entry.schemas)
 
     def _parse(self, line: bytes) -> dict[str, Any]:
-        crc, _, text = line[:-1].partition(b" ")
-        try:
-            node = json.loads(text)
-            is_intact = int(crc, 16) == zlib.crc32(text) and isinstance(node, dict)
-        except ValueError:
-            is_intact, node = False, {}
-        if not is_intact:
+        node = _read_line(line[: -len(LINE_END)])
+        if node is None:
             raise self._damaged("is damaged")
-        return dict(node)
+        return node
 
     def _damaged(self, problem: str) -> DataError:
         return DataError(f"{self._path}:{self._line}: the line {problem}. {_DAMAGED}")
+
+
+def _read_line(text: bytes) -> dict[str, Any] | None:
+    """The object of a line without its end; None if it is not intact."""
+    crc, _, body = text.partition(b" ")
+    try:
+        node = json.loads(body)
+        return node if int(crc, 16) == zlib.crc32(body) and isinstance(node, dict) else None
+    except ValueError:
+        return None
 
 
 def read_spool_id(directory: Path) -> str | None:

@@ -16,6 +16,7 @@ from connect import crash_points
 from connect.errors import ConfigError, DataError
 from connect.spool.files import naming_spool, replace_file, sync_directory
 from connect.spool.index import (
+    LINE_END,
     NAME,
     Offsets,
     SpoolEntry,
@@ -52,6 +53,8 @@ class SpoolWriter:
         try:
             self._index = SpoolIndex(directory)
             header = self._open(connector)
+            with naming_spool(directory, "open"):
+                self._index.complete()
             self.id = header.spool
             self._offsets = dict(header.offsets)
             for entry in self._index.entries:
@@ -91,9 +94,8 @@ class SpoolWriter:
         return found
 
     def _remove_remains(self) -> None:
-        """Removes what a crash left: an interrupted line, and files that the index does not have."""
+        """Removes files that the index does not have, which a crash left."""
         with naming_spool(self.directory, "open"):
-            os.truncate(self.directory / NAME, self._index.complete_bytes)
             live = {segment_path(self.directory, entry.segment).name for entry in self._index.entries if entry.rows}
             for path in self.directory.glob("segment-*"):
                 if path.name not in live:
@@ -153,10 +155,13 @@ class SpoolWriter:
         line = encode_line(entry)
         descriptor = os.open(self.directory / NAME, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
-            view = memoryview(line)
+            view = memoryview(line)[:-1]
             while view:
                 view = view[os.write(descriptor, view) :]
+            # A reader takes a line when it has its end: what it has read must survive a crash of the host. The end itself need
+            # not, because the next writer adds it to a whole line.
             os.fsync(descriptor)
+            os.write(descriptor, LINE_END)
         except OSError:
             os.ftruncate(descriptor, self._index.complete_bytes)
             raise
@@ -204,7 +209,8 @@ class SpoolWriter:
         for entry in gone:
             offsets.update(entry.offsets)
             schemas.update(entry.schemas)
-            topics.update(entry.topics)
+            # Tombstones have no schema; that of the records before them stays the topic's.
+            topics.update({topic: ids or topics.get(topic, ()) for topic, ids in entry.topics.items()})
         segment = kept[0].segment if kept else index.end.segment
         row = kept[0].first_row if kept else index.next_row
         header = replace(index.header, offsets=offsets, schemas=schemas, topics=topics, segment=segment, row=row)

@@ -405,7 +405,7 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
     layout = replace(_parse_layout(values), properties=properties)
     return TableConfig(
         write_mode=mode,
-        key_columns=tuple(keys) if isinstance(keys, list) else (),
+        key_columns=tuple(filter(None, keys)) if isinstance(keys, list) else (),
         delete_mode=str(values["delete.mode"]),
         schema_evolution=str(values[EVOLUTION]),
         metadata_columns=metadata,
@@ -502,7 +502,7 @@ def whole_terms(parts: Sequence[str]) -> tuple[str, ...]:
     for part in parts:
         if terms and terms[-1].count("(") > terms[-1].count(")"):
             terms[-1] += f",{part}"
-        else:
+        elif part:
             terms.append(part)
     return tuple(terms)
 

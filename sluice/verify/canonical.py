@@ -13,7 +13,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -124,9 +124,11 @@ def _forms(schema: Schema | None, target: ColumnType, negative_zero: bool) -> _P
             return _double(True), _double(True), "double"
         if target is ColumnType.DECIMAL:
             return _decimal_of_float, _decimal, "decimal"
-        is_single = kind is Type.FLOAT32 or target is ColumnType.FLOAT
-        form = _single(negative_zero) if is_single else _double(negative_zero)
-        return form, form, "float" if is_single else "double"
+        if kind is Type.FLOAT32:
+            return _single(negative_zero), _single(negative_zero), "float"
+        # A number that a column of 32 bits does not hold differs from what the column has.
+        actual = _single(negative_zero) if target is ColumnType.FLOAT else _double(negative_zero)
+        return _double(negative_zero), actual, "double"
     if kind is Type.BOOLEAN:
         return _boolean, _boolean, "boolean"
     if kind is Type.BYTES:
@@ -574,26 +576,32 @@ def _nested(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Nested values without the classes of one side: structs and maps as sorted pairs, numbers by value, times as instants."""
-    if value is None or isinstance(value, bool | str):
+    """Nested values without the classes of one side, each with its kind: structs and maps as sorted pairs, numbers by value,
+    times as instants."""
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return "text", value
     if isinstance(value, Struct):
-        names = value.schema.field_names
-        return sorted((name, _plain(one)) for name, one in zip(names, value.values, strict=True))
+        return _object(zip(value.schema.field_names, value.values, strict=True))
     if isinstance(value, Mapping):
-        return sorted(((_plain(name), _plain(one)) for name, one in value.items()), key=repr)
+        return _object(value.items())
     if isinstance(value, list | tuple):
         if value and all(isinstance(one, tuple) and len(one) == 2 for one in value):  # a map of Arrow
-            return sorted(((_plain(name), _plain(one)) for name, one in value), key=repr)
-        return [_plain(one) for one in value]
+            return _object(value)
+        return "array", [_plain(one) for one in value]
     if isinstance(value, int | float | Decimal):
-        return f"number:{_decimal(value)}"
+        return "number", _decimal(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return f"bytes:{bytes(value).hex()}"
+        return "bytes", bytes(value).hex()
     if isinstance(value, dt.datetime):
-        return f"instant:{_instant(value)}"
+        return "instant", _instant(value)
     if isinstance(value, dt.date):
-        return f"date:{_date(value)}"
+        return "date", _date(value)
     if isinstance(value, dt.time | dt.timedelta):
-        return f"time:{_time(value)}"
-    return repr(value)
+        return "time", _time(value)
+    return type(value).__name__, repr(value)
+
+
+def _object(members: Iterable[tuple[Any, Any]]) -> Any:
+    return "object", sorted(((_plain(name), _plain(one)) for name, one in members), key=repr)

@@ -13,7 +13,9 @@ from connect.errors import ConfigError, NotFoundError
 from connect.plugins import Plugins
 from connect.verification import (
     ColumnType,
+    EventTable,
     KeyFilter,
+    PartitionEvents,
     SourceSnapshot,
     SourceTable,
     TargetRows,
@@ -226,6 +228,8 @@ class Verification:
         if reader.failed:
             result.notes.append(f"{reader.failed} rows fail on their way, and are not compared: {reader.first_failure}")
         job.settlement = Settlement(reader, keys.items(), self.source.placeholders)
+        if isinstance(target, EventTable):
+            _count_events(job, target.partition_events())
         target.close()
 
     def _find(
@@ -351,6 +355,26 @@ class Verification:
     @staticmethod
     def _open_rows(jobs: Sequence[_TableJob]) -> int:
         return sum(len(_settlement(job).open) for job in jobs)
+
+
+def _count_events(job: _TableJob, partitions: Sequence[PartitionEvents]) -> None:
+    """Compares the number of events with that of their offsets: only the newest event of each key is compared itself."""
+    result = job.result
+    events, offsets = sum(one.events for one in partitions), sum(one.offsets for one in partitions)
+    absent = sum(one.last - one.first + 1 for one in partitions) - offsets
+    text = f"the newest event of each key is compared, of {events} events"
+    if absent > 0:
+        text += f"; {absent} offsets between them have none: of tombstones, other tables, marks of transactions, or lost events"
+    result.notes.append(text)
+    if any(one.topic is None for one in partitions) and len(job.plan.topics) > 1:
+        result.notes.append("whether events are there twice is not known, because the table has no column __topic")
+        return
+    source = job.plan.sources[0].name
+    for one in partitions:
+        for offset in one.repeated:
+            place = {"__partition": str(one.partition), "__offset": str(offset)}
+            key = place if one.topic is None else {"__topic": one.topic, **place}
+            result.differences.append(Difference(DifferenceKind.DUPLICATE, key, {}, source))
 
 
 def _settlement(job: _TableJob) -> Settlement:

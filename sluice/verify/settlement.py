@@ -113,7 +113,7 @@ class Settlement:
         return one.actual == [one.before.row]
 
     def _is_unwritten(self, one: OpenRow) -> bool:
-        return one.before is None and any(key in self._reader.unwritten for _, key in self._source_keys(one))
+        return one.before is None and any(row in self._reader.unwritten for row in self._source_keys(one))
 
     def read_after(self, snapshot: SourceSnapshot) -> RoundResult:
         """Step 3: reads the rows of the source again, and decides. Rows that remain have their state for the next round."""

@@ -117,8 +117,8 @@ class TableReader:
         self.first_failure: str | None = None
         self.elsewhere = 0
         """Rows that the sink writes to other tables than planned."""
-        self.unwritten: set[Key] = set()
-        """Keys of rows that the pipeline does not write, so that the target may have an older row, or none."""
+        self.unwritten: set[tuple[str, Key]] = set()
+        """Tables and keys of rows that the pipeline does not write, so that the target may have an older row, or none."""
         self._key_places: dict[str, tuple[int, ...] | None] = {}
         self.columns: tuple[str, ...] = ()
         self.use(target)
@@ -169,12 +169,12 @@ class TableReader:
                     good.append(record)
                     places.append(place)
                 else:
-                    self._count_unwritten(rows.keys[place], record)
+                    self._count_unwritten((table.name, rows.keys[place]), record)
             if good:
                 yield from self._expected_rows(table, rows, good, places)
 
-    def _count_unwritten(self, key: Key, failure: Any) -> None:
-        self.unwritten.add(key)
+    def _count_unwritten(self, row: tuple[str, Key], failure: Any) -> None:
+        self.unwritten.add(row)
         if failure is None:
             self.dropped += 1
             return

@@ -149,10 +149,6 @@ _NAMED = {
     ("io.debezium.time.ZonedTimestamp", Type.STRING): _stored(pa.string(), UTC_TIMESTAMP, arrow_casts.instant_of_text),
 }
 _VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
-_WITHOUT_FIELDS = (
-    "a struct without fields cannot become a column; remove it from the records, for example with the transformation "
-    "ReplaceField, or give it a field"
-)
 
 
 def row_for_schema(schema: Schema, variants: VariantColumns, *, fills_defaults: bool = True) -> ColumnConversion:
@@ -232,8 +228,6 @@ def column_for_schema(
         if named is not None:
             return named
     if schema.type is Type.STRUCT:
-        if not schema.fields:
-            raise SchemaError(_WITHOUT_FIELDS)
         return _struct_of(schema, lambda f: _field(f.schema, variants, fills_defaults))
     if schema.type is Type.ARRAY and schema.value_schema is not None:
         return list_column(column_for_schema(schema.value_schema, variants, fills_defaults=fills_defaults))
@@ -295,8 +289,8 @@ def _variable_decimal(value: Any) -> str:
     return arrow_casts.decimal_text(bytes(value.get("value")), value.get("scale"))
 
 
-def struct_column(fields: list[tuple[str, ColumnConversion]]) -> ColumnConversion:
-    """A struct of columns; every row is one."""
+def struct_column(fields: list[tuple[str, ColumnConversion]], *, refuses_others: bool = False) -> ColumnConversion:
+    """A struct of columns; every row is one. ``refuses_others``: JSON must not have values in other fields."""
     names = [name for name, _ in fields]
     columns = [column for _, column in fields]
     table = pa.struct([pa.field(n, c.table) for n, c in fields])
@@ -314,9 +308,9 @@ def struct_column(fields: list[tuple[str, ColumnConversion]]) -> ColumnConversio
         return _struct([m if m.type == c.table else c.finish(m) for c, m in members], array)
 
     def _struct(parts: list[pa.Array], array: pa.Array) -> pa.Array:
-        if not parts:
-            raise SchemaError(_WITHOUT_FIELDS)
-        return pa.StructArray.from_arrays(parts, fields=list(table), mask=array.is_null() if array.null_count else None)
+        # Without fields, only the mask tells how many there are.
+        mask = array.is_null() if array.null_count or not parts else None
+        return pa.StructArray.from_arrays(parts, fields=list(table), mask=mask)
 
     def prepare(value: Any) -> Any:
         members = value.values if isinstance(value, Struct) else [value.get(n) for n in names]
@@ -332,7 +326,8 @@ def struct_column(fields: list[tuple[str, ColumnConversion]]) -> ColumnConversio
 
     prepares, unprepared = [c.prepare for c in columns], [c.unprepared for c in columns]
     stored = pa.struct([pa.field(n, c.stored) for n, c in fields])
-    return ColumnConversion(table, json, from_json, stored, prepare, finish, read_struct([(n, c.read) for n, c in fields]))
+    read = read_struct([(n, c.read) for n, c in fields], refuses_others=refuses_others)
+    return ColumnConversion(table, json, from_json, stored, prepare, finish, read)
 
 
 def _or_none(prepare: Prepare) -> Reader:
@@ -430,7 +425,7 @@ def column_for_table_type(type_: pa.DataType, variants: VariantColumns = NO_VARI
     if pa.types.is_binary(type_):
         return _PRIMITIVES[Type.BYTES]
     if pa.types.is_struct(type_):
-        return struct_column([(f.name, column_for_table_type(f.type, variants)) for f in type_])
+        return struct_column([(f.name, column_for_table_type(f.type, variants)) for f in type_], refuses_others=True)
     if pa.types.is_list(type_):
         return list_column(column_for_table_type(type_.value_type, variants))
     if pa.types.is_map(type_):

@@ -17,6 +17,8 @@ TOMBSTONE = "tombstone"
 DELETE = "d"
 TRUNCATE = "t"
 MESSAGE = "m"
+IGNORED = "ignored"
+"""A record without a row, of which a table has only the offset."""
 
 SEQUENCE = "sequence"
 OPERATION = "op"
@@ -28,6 +30,8 @@ POSITION = "position"
 OLD_KEY = "old_key"
 """Column of ``meta`` that exists only if a change of the primary key has created a row: the old key, a struct, or null."""
 FIELDS = "fields"
+NO_COLUMN = "__sluice_no_column"
+"""A column of images that have no other one: an Arrow table with rows needs one. It is never written."""
 META = pa.schema(
     [
         (SEQUENCE, pa.int64()),
@@ -94,8 +98,13 @@ class ChangeBatch:
         """The changes with the fields of each record in ``meta``."""
         if not self.meta[FIELDS].null_count:
             return self
-        fields = pc.fill_null(self.meta[FIELDS], fields_text(name for name in self.image.column_names if name))
+        fields = pc.fill_null(self.meta[FIELDS], fields_text(name for name in self.image.column_names if name != NO_COLUMN))
         return replace(self, meta=self.meta.set_column(self.meta.column_names.index(FIELDS), FIELDS, fields))
+
+    def columns(self) -> pa.Table:
+        """The image without NO_COLUMN."""
+        at = self.image.schema.get_field_index(NO_COLUMN)
+        return self.image if at < 0 or not pa.types.is_null(self.image.schema.field(at).type) else self.image.remove_column(at)
 
     def partitions(self) -> list[int]:
         return sorted(pc.unique(self.meta[PARTITION_ID]).to_pylist())
@@ -148,8 +157,8 @@ class ChangeBatch:
 
 
 def empty_rows(count: int) -> pa.Table:
-    """Empty rows. An Arrow table with rows needs a column; this one has an unnamed column that is never written."""
-    return pa.table({"": pa.nulls(count)})
+    """Rows without columns, apart from NO_COLUMN."""
+    return pa.table({NO_COLUMN: pa.nulls(count)})
 
 
 def make_meta(
@@ -174,7 +183,7 @@ def table_of_struct(array: pa.Array) -> pa.Table:
     """Converts a struct's fields to columns; a null struct gives nulls."""
     names = [f.name for f in array.type]
     if not names:
-        return pa.table({"": pa.nulls(len(array))}).select([])
+        return empty_rows(len(array)).select([])
     return pa.table(array.flatten(), names=names)
 
 

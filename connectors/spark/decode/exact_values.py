@@ -185,14 +185,29 @@ def read_variable_decimal(node: Any) -> str | None:
     return arrow_casts.decimal_text(unscaled, scale)
 
 
-def read_struct(fields: Sequence[tuple[str, Reader]]) -> Reader:
-    """Reads objects as their known fields."""
+def holds_values(node: Any) -> bool:
+    """Whether the node is or contains a value, so that its type is known. An empty array is one of strings."""
+    if isinstance(node, dict):
+        return any(map(holds_values, node.values()))
+    if isinstance(node, list):
+        items = [item for item in node if item is not None]
+        return not items or any(map(holds_values, items))
+    return node is not None
+
+
+def read_struct(fields: Sequence[tuple[str, Reader]], *, refuses_others: bool = False) -> Reader:
+    """Reads objects as their known fields. Values of other fields are not read, or refused."""
+    names = {name for name, _ in fields}
 
     def read(node: Any) -> dict[str, Any] | None:
         if node is None:
             return None
         if not isinstance(node, dict):
             raise DataError(f"{show(node)} is not an object")
+        if refuses_others:
+            for name in node.keys() - names:
+                if holds_values(node[name]):
+                    raise in_field(name, DataError("the column has no such field"))
         values = {}
         for name, reader in fields:
             try:

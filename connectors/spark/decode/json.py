@@ -20,6 +20,7 @@ from connect.converters.json.message_prefix import find_message_prefix
 from connect.data.schema import Schema, Type
 from connect.errors import DataError, SchemaError
 from connectors.spark.decode.long_numbers import PADDING, changes_number
+from connectors.spark.decode.recently_used import RecentlyUsed
 
 _TYPES = {t.value: t for t in Type}
 _PADDING = b" " * PADDING
@@ -38,14 +39,6 @@ class Prefix:
 
     text: bytes
     schema: Schema
-
-
-def find_prefix(message: bytes, *, defaults: bool = False) -> Prefix:
-    """Finds the prefix of a message with a schema. Raises NotBatchable if JsonConverter would write it differently."""
-    found = find_message_prefix(message)
-    if found is None:
-        raise NotBatchable
-    return Prefix(found.text, read_schema(found.schema, defaults=defaults))
 
 
 def read_schema(node: dict[str, Any], *, defaults: bool = False) -> Schema:
@@ -71,27 +64,46 @@ def read_schema(node: dict[str, Any], *, defaults: bool = False) -> Schema:
         raise SchemaError(f"a JSON schema lacks {e}: {json.dumps(node)[:200]}") from e
 
 
-def split_by_prefix(
-    messages: Sequence[bytes | None], known: list[Prefix], *, defaults: bool = False
-) -> tuple[list[tuple[Prefix, list[int], list[bytes]]], list[int]]:
-    """Splits messages by schema: positions and payloads of each schema, and the positions of messages that are None.
+class JsonSchemas:
+    """Reads the schemas in the JSON of one topic's keys or values. Equal schemas are one object, as long as they are among those
+    that were used last. With ``defaults``, defaults are kept (:func:`read_schema`)."""
 
-    ``known`` are the prefixes seen so far, latest first; new ones are inserted in front. Raises NotBatchable.
-    """
+    def __init__(self, *, defaults: bool = False) -> None:
+        self._defaults = defaults
+        self._prefixes: RecentlyUsed[bytes, Prefix] = RecentlyUsed()
+        self._schemas: RecentlyUsed[str, Schema] = RecentlyUsed()
+
+    def find_prefix(self, message: bytes) -> Prefix:
+        """The prefix of a message with a schema. Raises NotBatchable if JsonConverter would write it differently."""
+        known = next((one for one in self._prefixes.newest_first() if message.startswith(one.text)), None)
+        if known is None:
+            found = find_message_prefix(message)
+            if found is None:
+                raise NotBatchable
+            known = Prefix(found.text, self.read(found.schema))
+        prefix = known
+        return self._prefixes.get(prefix.text, lambda: prefix)
+
+    def read(self, node: dict[str, Any]) -> Schema:
+        """Reads a schema from JSON. Raises SchemaError."""
+        return self._schemas.get(json.dumps(node, default=str), lambda: read_schema(node, defaults=self._defaults))
+
+
+def split_by_prefix(
+    messages: Sequence[bytes | None], schemas: JsonSchemas
+) -> tuple[list[tuple[Prefix, list[int], list[bytes]]], list[int]]:
+    """Splits messages by schema: positions and payloads of each schema, and the positions of messages that are None. Raises
+    NotBatchable."""
     groups: dict[bytes, tuple[Prefix, list[int], list[bytes]]] = {}
     nulls: list[int] = []
-    prefix = known[0].text if known else b"\x00"
+    prefix = b"\x00"
     group = None
     for position, message in enumerate(messages):
         if message is None:
             nulls.append(position)
             continue
         if group is None or not message.startswith(prefix):
-            found = next((p for p in known if message.startswith(p.text)), None)
-            if found is None:
-                found = find_prefix(message, defaults=defaults)
-                known.insert(0, found)
-                del known[32:]  # old schemas
+            found = schemas.find_prefix(message)
             prefix = found.text
             group = groups.setdefault(prefix, (found, [], []))
             length, positions, payloads = len(prefix), group[1], group[2]

@@ -22,7 +22,7 @@ from connectors.spark.decode.decoded_values import (
     struct_of,
     tombstones,
 )
-from connectors.spark.decode.json import Lines, NotBatchable, Prefix, parse, split_by_prefix
+from connectors.spark.decode.json import JsonSchemas, Lines, NotBatchable, Prefix, parse, split_by_prefix
 from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache
 from connectors.spark.decode.present_fields import fields_of_lines
 from connectors.spark.decode.raw_buffer import RawBuffer
@@ -47,19 +47,18 @@ class JsonBatchDecoder:
     """Decodes values of one topic. Raises NotBatchable, or errors that name no record, for all that needs the record path."""
 
     def __init__(
-        self, schemas: SchemaCache, inferred: InferredSchema, source: SourceBlock, *, with_schemas: bool, reads_defaults: bool
+        self, schemas: SchemaCache, texts: JsonSchemas, inferred: InferredSchema, source: SourceBlock, *, with_schemas: bool
     ) -> None:
         self._schemas = schemas
+        self._texts = texts
         self._inferred = inferred
         self._source = source
         self._with_schemas = with_schemas
-        self._reads_defaults = reads_defaults
-        self._prefixes: list[Prefix] = []
 
     def decode(self, raw: RawBuffer) -> list[DecodedValues]:
         """Decodes the values of all records; groups are in no order."""
         if self._with_schemas:
-            groups, nulls = split_by_prefix(raw.values, self._prefixes, defaults=self._reads_defaults)
+            groups, nulls = split_by_prefix(raw.values, self._texts)
             found = [self._with_schema(raw, *group) for group in groups]
         else:
             nulls = [i for i, v in enumerate(raw.values) if v is None]

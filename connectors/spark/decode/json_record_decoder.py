@@ -27,7 +27,7 @@ from connectors.spark.decode.decoded_values import (
     tombstones,
 )
 from connectors.spark.decode.exact_values import inside, parse_document, prefixed, read_string, show
-from connectors.spark.decode.json import NotBatchable, Prefix, find_prefix, read_schema
+from connectors.spark.decode.json import JsonSchemas, NotBatchable
 from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache
 from connectors.spark.decode.present_fields import fields_of_nodes
 from connectors.spark.decode.raw_buffer import RawBuffer
@@ -35,7 +35,6 @@ from connectors.spark.decode.rescued_json import RESCUED, node_text, object_text
 from connectors.spark.decode.schema_inference import InferredSchema, is_envelope
 from connectors.spark.decode.source_block import SourceBlock
 
-_CACHED_SCHEMAS, _CACHED_PREFIXES = 1000, 32
 _ENVELOPE = (
     'with schemas.enable, a JSON document needs "schema" and "payload" and no other fields; set schemas.enable=false on the '
     "converter to read plain JSON"
@@ -51,51 +50,31 @@ class JsonDocument(NamedTuple):
 
 
 class DocumentReader:
-    """Parses keys or values of one topic and caches their schemas. ``fixed`` is the converter's ``schema.content``."""
+    """Parses keys or values of one topic. ``fixed`` is the converter's ``schema.content``."""
 
-    def __init__(self, *, with_schemas: bool, reads_defaults: bool, fixed: Schema | None) -> None:
+    def __init__(self, texts: JsonSchemas, *, with_schemas: bool, fixed: Schema | None) -> None:
+        self._texts = texts
         self._with_schemas = with_schemas
-        self._reads_defaults = reads_defaults
-        self._schemas: dict[str, Schema] = {}
-        self._prefixes: list[Prefix] = []
         # Through its JSON form, in which defaults are read.
-        self._fixed = None if fixed is None else self._schema(json.loads(schema_text(fixed, WriteOptions())))
+        self._fixed = None if fixed is None else texts.read(json.loads(schema_text(fixed, WriteOptions())))
 
     def read(self, data: bytes) -> JsonDocument:
         """Parses a document. Raises DataError."""
         if not self._with_schemas or self._fixed is not None:
             return JsonDocument(self._fixed, parse_document(data))
-        prefix = self._prefix(data)
+        try:
+            prefix = self._texts.find_prefix(data)
+        except NotBatchable:
+            prefix = None
         if prefix is not None and data.endswith(b"}"):
             return JsonDocument(prefix.schema, parse_document(data[len(prefix.text) : -1] or b"}"))
         node = parse_document(data)
         if not isinstance(node, dict) or node.keys() != {"schema", "payload"}:
             raise DataError(_ENVELOPE)
         schema = node["schema"]
-        return JsonDocument(None if schema is None else self._schema(schema), node["payload"])
-
-    def _prefix(self, data: bytes) -> Prefix | None:
-        known = next((p for p in self._prefixes if data.startswith(p.text)), None)
-        if known is None:
-            try:
-                known = find_prefix(data, defaults=self._reads_defaults)
-            except NotBatchable:
-                return None
-            self._prefixes.insert(0, known)
-            del self._prefixes[_CACHED_PREFIXES:]
-        return known
-
-    def _schema(self, node: Any) -> Schema:
-        if not isinstance(node, dict):
-            raise DataError(f"{show(node)} is not a JSON schema")
-        # Schemas are cached by identity: equal ones must be one object.
-        key = json.dumps(node, default=str)
-        known = self._schemas.get(key)
-        if known is None:
-            if len(self._schemas) >= _CACHED_SCHEMAS:
-                self._schemas.clear()
-            known = self._schemas[key] = read_schema(node, defaults=self._reads_defaults)
-        return known
+        if schema is not None and not isinstance(schema, dict):
+            raise DataError(f"{show(schema)} is not a JSON schema")
+        return JsonDocument(None if schema is None else self._texts.read(schema), node["payload"])
 
 
 def read_rows(nodes: Sequence[Any], row: ColumnConversion, describe: Callable[[int], str], hint: str = "") -> pa.Array:
@@ -207,7 +186,7 @@ class JsonRecordDecoder:
         if self._rescues:
             nodes, texts = self._set_aside(nodes)
         else:
-            inferred.add_types(nodes, lambda at: raw.describe(positions[at]))
+            inferred.add_types(nodes)
         if inferred.envelope:
             values = self._envelopes(raw, positions, nodes, inferred.column(), _KEPT_TYPE)
         else:

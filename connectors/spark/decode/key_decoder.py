@@ -14,7 +14,7 @@ from connectors.spark.decode import schema_inference
 from connectors.spark.decode.change_batch import DELETE, TOMBSTONE, scatter, table_of_struct
 from connectors.spark.decode.decoded_values import struct_of
 from connectors.spark.decode.exact_values import parse_document
-from connectors.spark.decode.json import NotBatchable, Prefix, parse, split_by_prefix
+from connectors.spark.decode.json import JsonSchemas, NotBatchable, Prefix, parse, split_by_prefix
 from connectors.spark.decode.json_record_decoder import DocumentReader, JsonDocument, read_rows
 from connectors.spark.decode.layouts import SchemaCache
 from connectors.spark.decode.raw_buffer import RawBuffer
@@ -30,14 +30,21 @@ class KeyDecoder:
     columns in the image."""
 
     def __init__(
-        self, schemas: SchemaCache, inferred: InferredSchema, reader: DocumentReader, *, with_schemas: bool, needs_keys: bool
+        self,
+        schemas: SchemaCache,
+        texts: JsonSchemas,
+        inferred: InferredSchema,
+        reader: DocumentReader,
+        *,
+        with_schemas: bool,
+        needs_keys: bool,
     ) -> None:
         self._schemas = schemas
+        self._texts = texts
         self._inferred = inferred
         self._reader = reader
         self._with_schemas = with_schemas
         self._needs_keys = needs_keys
-        self._prefixes: list[Prefix] = []
 
     def _wanted(self, operations: pa.Array) -> list[bool] | None:
         """Which keys are needed; None for all of them."""
@@ -60,7 +67,7 @@ class KeyDecoder:
         if not present:
             return None
         if self._with_schemas:
-            groups, _ = split_by_prefix(keys, self._prefixes)
+            groups, _ = split_by_prefix(keys, self._texts)
             return scatter([(where, self._with_schema(prefix, payloads)) for prefix, where, payloads in groups], len(keys))
         lines = [k for k in keys if k is not None]
         if not all(line.startswith(b"{") for line in lines):
@@ -100,7 +107,7 @@ class KeyDecoder:
                 nodes = [n if schema is None and isinstance(n, dict) else {self._schemas.key_name(): n} for n in nodes]
             describe = _describer(raw, positions)
             if schema is None:
-                self._inferred.add_types(nodes, describe)
+                self._inferred.add_types(nodes)
                 column = self._inferred.column()
             else:
                 column = self._schemas.key_column(schema)
@@ -149,7 +156,7 @@ class KeyDecoder:
         except (pa.ArrowException, ValueError, DataError, NotBatchable):
             self._inferred.restore(state)
         nodes = [parse_document(line) for line in lines]
-        self._inferred.add_types(nodes, describe)
+        self._inferred.add_types(nodes)
         return table_of_struct(read_rows(nodes, self._inferred.column(), describe))
 
 

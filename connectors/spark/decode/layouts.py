@@ -18,6 +18,7 @@ from connectors.spark.decode.arrow_types import (
     struct_column,
 )
 from connectors.spark.decode.map_text import Rewrite, map_rewriter
+from connectors.spark.decode.recently_used import RecentlyUsed
 from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
 SINGLE_FIELD = "value"
@@ -47,9 +48,16 @@ def detect_layout(schema: Schema, variants: VariantColumns = NO_VARIANTS, *, fil
         after = schema.field("after")
         if after is None or after.schema.type is not Type.STRUCT:
             raise SchemaError(f"envelope {schema.name} has no struct field 'after'")
+        _require_fields(after.schema)
         row = row_for_schema(after.schema, variants, fills_defaults=fills_defaults)
         return ValueLayout(True, row, rewrite_maps=rewrite_maps)
+    _require_fields(schema)
     return ValueLayout(False, row_for_schema(schema, variants, fills_defaults=fills_defaults), rewrite_maps=rewrite_maps)
+
+
+def _require_fields(row: Schema) -> None:
+    if not row.fields:
+        raise SchemaError(f"the records' schema {row.name or 'without a name'} has no fields, so they have no columns")
 
 
 def _defaults(schema: Schema, *, in_json: bool) -> dict[str, pa.Scalar]:
@@ -64,7 +72,8 @@ def _defaults(schema: Schema, *, in_json: bool) -> dict[str, pa.Scalar]:
 
 
 class SchemaCache:
-    """The layouts of one topic's schemas, by identity of the schema: a cached schema stays alive, so no other gets its id."""
+    """The layouts of one topic's schemas that were used last, by identity of the schema: a cached schema stays alive, so no other
+    gets its id."""
 
     def __init__(
         self,
@@ -82,28 +91,28 @@ class SchemaCache:
         self._key_name = key_name
         self._fills_defaults = fills_defaults
         self._wants_defaults = wants_defaults
-        self._layouts: dict[int, tuple[Schema, ValueLayout]] = {}
-        self._key_columns: dict[int, tuple[Schema, ColumnConversion]] = {}
+        self._layouts: RecentlyUsed[int, tuple[Schema, ValueLayout]] = RecentlyUsed()
+        self._key_columns: RecentlyUsed[int, tuple[Schema, ColumnConversion]] = RecentlyUsed()
 
     def layout(self, schema: Schema, *, in_json: bool = False) -> ValueLayout:
         """The layout of values of this schema, whose defaults may be in JSON form. Raises SchemaError."""
-        known = self._layouts.get(id(schema))
-        if known is None:
+        return self._layouts.get(id(schema), lambda: (schema, self._find_layout(schema, in_json)))[1]
+
+    def _find_layout(self, schema: Schema, in_json: bool) -> ValueLayout:
+        try:
             found = detect_layout(schema, self.variants, fills_defaults=self._fills_defaults)
-            if self._wants_defaults:
-                found = replace(found, defaults=_defaults(schema, in_json=in_json))
-            known = self._layouts[id(schema)] = (schema, found)
-        return known[1]
+        except SchemaError as e:
+            raise SchemaError(f"topic {self._topic}: {e.message}") from e
+        return replace(found, defaults=_defaults(schema, in_json=in_json)) if self._wants_defaults else found
 
     def key_column(self, schema: Schema) -> ColumnConversion:
         """The row of keys of this schema. Raises DataError for a single value without a name, and SchemaError."""
-        known = self._key_columns.get(id(schema))
-        if known is None:
+
+        def make() -> tuple[Schema, ColumnConversion]:
             column = column_for_schema(schema)
-            if schema.type is not Type.STRUCT:
-                column = struct_column([(self.key_name(), column)])
-            known = self._key_columns[id(schema)] = (schema, column)
-        return known[1]
+            return schema, column if schema.type is Type.STRUCT else struct_column([(self.key_name(), column)])
+
+        return self._key_columns.get(id(schema), make)[1]
 
     def key_name(self) -> str:
         """The column of a key that is a single value. Raises DataError when the configuration names none."""

@@ -11,14 +11,14 @@ import base64
 import datetime as dt
 import decimal
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from connect.data.logical import FarInstant
 from connect.errors import DataError
-from connectors.spark.decode.arrow_types import ColumnConversion, column_for_table_type, struct_column
+from connectors.spark.decode.arrow_types import ColumnConversion, column_for_table_type
 from connectors.spark.decode.json import NotBatchable, parse
 from connectors.spark.decode.variant import VARIANT, is_variant
 from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
@@ -30,9 +30,13 @@ _SAMPLE_SIZE = 15
 class InferredSchema:
     """The inferred schema of one topic's values."""
 
-    def __init__(self, variants: VariantColumns = NO_VARIANTS, *, tells_missing: bool = False) -> None:
-        """``tells_missing``: whether a missing field differs from one that is null."""
+    def __init__(
+        self, variants: VariantColumns = NO_VARIANTS, *, tells_missing: bool = False, places_empty: bool = False
+    ) -> None:
+        """``tells_missing``: whether a missing field differs from one that is null. ``places_empty``: whether an object without
+        values is one itself, so that it needs a column."""
         self.tells_missing = tells_missing
+        self._places_empty = places_empty
         self.envelope: bool | None = None
         self._variants = variants
         self._row: pa.DataType = pa.struct([])
@@ -62,7 +66,7 @@ class InferredSchema:
     def column(self) -> ColumnConversion:
         """The column of the row as a whole."""
         if self._column is None:
-            self._column = struct_column([(f.name, column_for_table_type(f.type, self._variants)) for f in self._row])
+            self._column = column_for_table_type(self._row, self._variants)
         if not self._row.num_fields:
             raise DataError("no field of these records has had a value yet, so the table would have no columns")
         return self._column
@@ -74,13 +78,15 @@ class InferredSchema:
         if changed:
             # Again, with the types that are now fixed: the first pass may have read a string as a date.
             table = parse(lines, self._types(source), infer=True)
+        if self._places_empty and not all(_has_place_for(self._row, seen) for seen in self._images(table)):
+            raise NotBatchable
         return table
 
     def _types(self, source: pa.DataType | None) -> pa.Schema | None:
         fields: list[pa.Field] = []
         row = None
         if self._row.num_fields:
-            json_type = struct_column([(f.name, column_for_table_type(f.type)) for f in self._row]).json
+            json_type = column_for_table_type(self._row).json
             if json_type is None:
                 raise NotBatchable
             row = json_type
@@ -107,30 +113,20 @@ class InferredSchema:
         self._column = None
         return changed
 
-    def add_types(self, nodes: Sequence[dict[str, Any]], describe: Callable[[int], str]) -> None:
-        """Infers types of new fields from parsed values, as :meth:`parse` does. Raises DataError that names the record."""
-        rows = [_images_of(node) if self.envelope else [node] for node in nodes]
+    def add_types(self, nodes: Sequence[dict[str, Any]]) -> None:
+        """Infers types of new fields from parsed values, as :meth:`parse` does."""
         known = {member.name for member in self._row}
         seen = pa.struct([])
-        for images in rows:
-            for image in images:
+        for node in nodes:
+            for image in _images_of(node) if self.envelope else [node]:
                 new = {
                     n: v
                     for n, v in image.items()
                     if v is not None and (n not in known or (isinstance(v, dict | list) and n not in self._variants.names))
                 }
                 if new:
-                    seen = _unify(seen, _type_of(new))
-        try:
-            merged = self._merged(self._row, seen)
-        except DataError as error:
-            for at, images in enumerate(rows):
-                try:
-                    for image in images:
-                        self._merged(self._row, _type_of(image))
-                except DataError as e:
-                    raise DataError(f"{describe(at)}: {e.message}") from e
-            raise DataError(f"{describe(0)}: {error.message}") from error
+                    seen = _unify(seen, _type_of(new, self._row))
+        merged = self._merged(self._row, seen)
         if merged != self._row:
             self._row = merged
             self._column = None
@@ -138,19 +134,36 @@ class InferredSchema:
     def _merged(self, row: pa.DataType, seen: pa.DataType) -> pa.DataType:
         """The row with new fields, those of ``variants`` as VARIANT whatever their type."""
         names = self._variants.names
-        return _merge(row, pa.struct([_as_variant(f) if f.name in names else f for f in seen]) if names else seen, "")
+        return _merge(row, pa.struct([_as_variant(f) if f.name in names else f for f in seen]) if names else seen)
 
     def accepts(self, image: dict[str, Any]) -> bool:
         """Whether rows have columns for these parsed fields; infers the types of new fields if so."""
         state = self.state()
         try:
-            self.add_types([{"after": image} if self.envelope else image], lambda at: "")
+            self.add_types([{"after": image} if self.envelope else image])
             column = self.column()
             column.finish(pa.array([column.read(image)], column.stored))
+            if not self._places_empty or _has_place_for(self._row, _type_of(image, self._row)):
+                return True
         except (DataError, pa.ArrowException, ValueError, TypeError, OverflowError):
-            self.restore(state)
-            return False
+            pass
+        self.restore(state)
+        return False
+
+
+def _has_place_for(known: pa.DataType, seen: pa.DataType) -> bool:
+    """Whether the type has a place for each part of values that are read as it."""
+    t = pa.types
+    if is_variant(known):
         return True
+    if t.is_struct(known) and t.is_struct(seen):
+        fields = {f.name: f.type for f in known}
+        return all(t.is_null(f.type) or (f.name in fields and _has_place_for(fields[f.name], f.type)) for f in seen)
+    if t.is_list(known) and t.is_list(seen):
+        return _has_place_for(known.value_type, seen.value_type)
+    if t.is_map(known) and t.is_map(seen):
+        return _has_place_for(known.item_type, seen.item_type)
+    return True
 
 
 def _as_variant(field: pa.Field) -> pa.Field:
@@ -161,14 +174,21 @@ def _images_of(event: Any) -> list[Any]:
     return [image for image in (event.get("after"), event.get("before")) if isinstance(image, dict)]
 
 
-def _type_of(node: Any) -> pa.DataType:
-    """The type of parsed JSON, as Arrow's reader infers it."""
+def _type_of(node: Any, known: pa.DataType | None = None) -> pa.DataType:
+    """The type of parsed JSON, as Arrow's reader infers it; that of a map where ``known``, the type of its column, is one."""
+    if known is not None and pa.types.is_map(known) and isinstance(node, dict | list):
+        item = pa.null()
+        for value in node.values() if isinstance(node, dict) else [pair[-1] for pair in node if isinstance(pair, list) and pair]:
+            item = _unify(item, _type_of(value, known.item_type))
+        return pa.map_(known.key_type, item)
     if isinstance(node, dict):
-        return pa.struct([pa.field(name, _type_of(member)) for name, member in node.items()])
+        fields = {} if known is None or not pa.types.is_struct(known) else {f.name: f.type for f in known}
+        return pa.struct([pa.field(name, _type_of(member, fields.get(name))) for name, member in node.items()])
     if isinstance(node, list):
         element = pa.null()
         for item in node:
-            element = _unify(element, _type_of(item))
+            inside = known.value_type if known is not None and pa.types.is_list(known) else None
+            element = _unify(element, _type_of(item, inside))
         return pa.list_(element)
     if isinstance(node, bool):
         return pa.bool_()
@@ -180,9 +200,11 @@ def _type_of(node: Any) -> pa.DataType:
 
 
 def _unify(known: pa.DataType, seen: pa.DataType) -> pa.DataType:
-    """The type of two values of one field; the first one's if they do not fit together."""
+    """The type of two values of one field; the first one's if they do not fit together, and it is known."""
     if pa.types.is_null(known) or (pa.types.is_int64(known) and pa.types.is_float64(seen)):
         return seen
+    if pa.types.is_map(known) and pa.types.is_map(seen):
+        return pa.map_(known.key_type, _unify(known.item_type, seen.item_type))
     if pa.types.is_list(known) and pa.types.is_list(seen):
         return pa.list_(_unify(known.value_type, seen.value_type))
     if pa.types.is_struct(known) and pa.types.is_struct(seen):
@@ -190,37 +212,40 @@ def _unify(known: pa.DataType, seen: pa.DataType) -> pa.DataType:
         for member in seen:
             fields[member.name] = _unify(fields.get(member.name, pa.null()), member.type)
         return pa.struct([pa.field(name, type_) for name, type_ in fields.items()])
-    return known
+    return known if pa.types.is_null(seen) or _inferred_type(known) is not None else seen
 
 
-def _merge(known: pa.DataType, seen: pa.DataType, path: str) -> pa.DataType:
+def _merge(known: pa.DataType, seen: pa.DataType) -> pa.DataType:
     """The struct with its fields plus those fields of ``seen`` that have a type."""
     fields = {f.name: f.type for f in known}
     for member in seen:
-        name = f"{path}{member.name}"
         if member.name not in fields:
-            type_ = _inferred_type(member.type, name)
+            type_ = _inferred_type(member.type)
             if type_ is not None:
                 fields[member.name] = type_
         else:
-            fields[member.name] = _merge_nested(fields[member.name], member.type, name)
+            fields[member.name] = _merge_nested(fields[member.name], member.type)
     return pa.struct([pa.field(n, t) for n, t in fields.items()])
 
 
-def _merge_nested(known: pa.DataType, seen: pa.DataType, path: str) -> pa.DataType:
+def _merge_nested(known: pa.DataType, seen: pa.DataType) -> pa.DataType:
     """The type of a known field with the new fields of its objects."""
     if is_variant(known):
         return known
     if pa.types.is_struct(known) and pa.types.is_struct(seen):
-        return _merge(known, seen, f"{path}.")
+        return _merge(known, seen)
     if pa.types.is_list(known) and pa.types.is_list(seen):
-        element = _merge_nested(known.value_type, seen.value_type, f"{path}[]")
+        element = _merge_nested(known.value_type, seen.value_type)
         return known if element == known.value_type else pa.list_(element)
+    if pa.types.is_map(known) and pa.types.is_map(seen):
+        item = _merge_nested(known.item_type, seen.item_type)
+        return known if item == known.item_type else pa.map_(known.key_type, item)
     return known
 
 
-def _inferred_type(type_: pa.DataType, path: str) -> pa.DataType | None:
-    """The type of a new field for the type that Arrow's reader inferred; None when it is unknown."""
+def _inferred_type(type_: pa.DataType) -> pa.DataType | None:
+    """The type of a new field for the type that Arrow's reader inferred; None when it is unknown, as that of an object without
+    values is."""
     if pa.types.is_null(type_):
         return None
     if is_variant(type_):
@@ -229,13 +254,12 @@ def _inferred_type(type_: pa.DataType, path: str) -> pa.DataType | None:
         return pa.string()
     if pa.types.is_list(type_):
         # An empty list does not reveal its element type; most values can be converted to text later.
-        return pa.list_(_inferred_type(type_.value_type, f"{path}[]") or pa.string())
+        element = pa.string() if pa.types.is_null(type_.value_type) else _inferred_type(type_.value_type)
+        return None if element is None else pa.list_(element)
     if pa.types.is_struct(type_):
-        fields = [(f.name, _inferred_type(f.type, f"{path}.{f.name}")) for f in type_]
+        fields = [(f.name, _inferred_type(f.type)) for f in type_]
         known = [pa.field(n, t) for n, t in fields if t is not None]
-        if not known:
-            raise DataError(f"field {path}: the type of an object without values is unknown; use records with a schema")
-        return pa.struct(known)
+        return pa.struct(known) if known else None
     return type_
 
 

@@ -30,8 +30,8 @@ def decode_raw_tolerantly(decoder: TopicDecoder, raw: RawBuffer, sequence: int) 
             with contextlib.suppress(DataError):  # no value can be read
                 decoder.detect_envelopes(raw.values)
             found = _find_bad(decoder, len(raw), _attempt_raw(decoder, raw), raw.location)
-            if not found:
-                raise
+            if not found and decoder.inferred_state() == inferred_state:
+                raise  # otherwise, the types of later values tell which record is bad
             bad_records += found.values()
             raw = raw.without_positions(found)
     return [], bad_records
@@ -64,8 +64,8 @@ def decode_records_tolerantly(
         except DataError:
             decoder.restore_inferred(inferred_state)
             found = _find_bad(decoder, len(records), _attempt_records(decoder, records), _location_in(records))
-            if not found:
-                raise
+            if not found and decoder.inferred_state() == inferred_state:
+                raise  # otherwise, the types of later values tell which record is bad
             bad_records += found.values()
             records = [record for at, record in enumerate(records) if at not in found]
     return [], bad_records

@@ -18,7 +18,7 @@ from connectors.spark.decode import schema_inference
 from connectors.spark.decode.change_batch import OLD_KEY, ChangeBatch, empty_rows, make_meta
 from connectors.spark.decode.column_decoder import ColumnDecoder, ColumnRecords
 from connectors.spark.decode.decoded_values import DecodedValues
-from connectors.spark.decode.json import NotBatchable
+from connectors.spark.decode.json import JsonSchemas, NotBatchable
 from connectors.spark.decode.json_batch_decoder import JsonBatchDecoder, Payloads
 from connectors.spark.decode.json_record_decoder import DocumentReader, JsonRecordDecoder
 from connectors.spark.decode.key_decoder import KeyDecoder
@@ -39,8 +39,9 @@ class TopicDecoder:
 
     Raw records must be JSON as the converters read it, but are read without their leniency: what a column cannot hold to the bit
     is refused (promise 8). ``needs_names`` and ``needs_position`` fill these columns of META. With ``rescues``, values without a
-    schema that do not have the type of their column are in the image's column RESCUED instead of being refused. With
-    ``tells_missing``, META names the fields of records without a schema; ``wants_defaults`` reads the defaults of schemas.
+    schema that do not have the type of their column are in the image's column RESCUED instead of being refused; with
+    ``rescues_empty``, so are objects without values that have no column. With ``tells_missing``, META names the fields of records
+    without a schema; ``wants_defaults`` reads the defaults of schemas.
     """
 
     def __init__(
@@ -57,24 +58,28 @@ class TopicDecoder:
         needs_keys: bool,
         needs_position: bool = False,
         rescues: bool = False,
+        rescues_empty: bool = True,
         variants: VariantColumns = NO_VARIANTS,
         tells_missing: bool = False,
         wants_defaults: bool = False,
     ) -> None:
         self.topic = topic
-        self.inferred_value_schema = InferredSchema(variants, tells_missing=tells_missing)
+        self.inferred_value_schema = InferredSchema(variants, tells_missing=tells_missing, places_empty=rescues and rescues_empty)
         self._inferred_key_schema = InferredSchema()
         self._value_schemas = value_schemas
         schemas = SchemaCache(topic, key_name, variants, fills_defaults=fill_defaults, wants_defaults=wants_defaults)
         inferred, source = self.inferred_value_schema, SourceBlock(needs_names, needs_position)
         self.reads_defaults = reads_defaults = fill_defaults or wants_defaults
-        values = DocumentReader(with_schemas=value_schemas, reads_defaults=reads_defaults, fixed=_fixed_schema(value_converter))
-        keys = DocumentReader(with_schemas=key_schemas, reads_defaults=False, fixed=_fixed_schema(key_converter))
-        self._batches = JsonBatchDecoder(schemas, inferred, source, with_schemas=value_schemas, reads_defaults=reads_defaults)
+        of_values, of_keys = JsonSchemas(defaults=reads_defaults), JsonSchemas()
+        values = DocumentReader(of_values, with_schemas=value_schemas, fixed=_fixed_schema(value_converter))
+        keys = DocumentReader(of_keys, with_schemas=key_schemas, fixed=_fixed_schema(key_converter))
+        self._batches = JsonBatchDecoder(schemas, of_values, inferred, source, with_schemas=value_schemas)
         self._documents = JsonRecordDecoder(schemas, inferred, source, values, rescues=rescues)
         self._records = RecordDecoder(schemas, inferred, source, self._batches, self._documents)
         self._columns = ColumnDecoder(schemas, source)
-        self._keys = KeyDecoder(schemas, self._inferred_key_schema, keys, with_schemas=key_schemas, needs_keys=needs_keys)
+        self._keys = KeyDecoder(
+            schemas, of_keys, self._inferred_key_schema, keys, with_schemas=key_schemas, needs_keys=needs_keys
+        )
         self._old_keys = OldKeyDecoder(self._keys, with_schemas=key_schemas) if needs_keys else None
 
     def decode_raw(self, raw: RawBuffer, sequence: int) -> list[ChangeBatch]:

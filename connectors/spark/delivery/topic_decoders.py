@@ -9,10 +9,14 @@ from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema
 from connectors.spark.config import SparkSinkConfig
 from connectors.spark.config_keys import SEQ
+from connectors.spark.decode.recently_used import RecentlyUsed
 from connectors.spark.decode.topic_decoder import TopicDecoder
 from connectors.spark.decode.variant import is_variant
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.plan.renames import with_field_names
+
+_MAX_DECODERS = 1000
+"""Of topics, and of the names that a transformation gives them, which may be as many as it likes."""
 
 
 class TopicDecoders:
@@ -30,21 +34,22 @@ class TopicDecoders:
         self._key_converter = key_converter
         self._value_converter = value_converter
         self._known_columns = known_columns
-        self._decoders: dict[tuple[str, str], TopicDecoder] = {}
+        self._decoders: RecentlyUsed[tuple[str, str], TopicDecoder] = RecentlyUsed(_MAX_DECODERS)
 
     def get(self, origin: str, topic: str) -> TopicDecoder:
         """Returns the decoder of records from topic ``origin`` that a transformation may have renamed to ``topic``."""
-        decoder = self._decoders.get((origin, topic))
-        if decoder is None:
-            known = self._known_columns(topic)
-            decoder = self._decoders[origin, topic] = self._create(origin, {} if known is None else known[1])
-            if known is not None:
-                # Values without a schema are read with the types of the existing table.
-                name, columns = known
-                table = self._config.of_table(name)
-                own = {*table.metadata_columns, table.rescue_column} if table.is_lenient else {*table.metadata_columns}
-                fields = with_field_names({n: t for n, t in columns.items() if n not in own}, table.schema.renames)
-                decoder.inferred_value_schema.set_types(fields)
+        return self._decoders.get((origin, topic), lambda: self._open(origin, topic))
+
+    def _open(self, origin: str, topic: str) -> TopicDecoder:
+        known = self._known_columns(topic)
+        decoder = self._create(origin, {} if known is None else known[1])
+        if known is not None:
+            # Values without a schema are read with the types of the existing table.
+            name, columns = known
+            table = self._config.of_table(name)
+            own = {*table.metadata_columns, table.rescue_column} if table.is_lenient else {*table.metadata_columns}
+            fields = with_field_names({n: t for n, t in columns.items() if n not in own}, table.schema.renames)
+            decoder.inferred_value_schema.set_types(fields)
         return decoder
 
     def _create(self, origin: str, columns: Columns) -> TopicDecoder:
@@ -62,6 +67,7 @@ class TopicDecoders:
             needs_keys=self._config.table.upserts,
             needs_position=self._config.table.upserts or SEQ in self._config.table.metadata_columns,
             rescues=any(one.is_lenient or one.schema.sets_values_aside for one in settings),
+            rescues_empty=any(one.is_lenient for one in settings),
             variants=self._config.variants.with_names(frozenset(n for n, t in columns.items() if is_variant(t))),
             tells_missing=any(one.schema.tells_missing for one in settings),
             wants_defaults=any(one.upserts and one.schema.uses_defaults for one in settings),
@@ -69,7 +75,7 @@ class TopicDecoders:
 
     def drop(self, origins: Collection[str]) -> None:
         """Drops the decoders of these topics, with the types that they inferred."""
-        self._decoders = {key: decoder for key, decoder in self._decoders.items() if key[0] not in origins}
+        self._decoders.drop(lambda key: key[0] in origins)
 
 
 def _has_schemas(converter: Converter) -> bool:

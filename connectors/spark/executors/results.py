@@ -96,7 +96,7 @@ class PartResult:
     failed_reads: Sequence[FailedRead] = ()
     records: int = 0
     size_bytes: int = 0
-    knowledge: RouterKnowledge = field(default_factory=lambda: ({}, {}))
+    knowledge: RouterKnowledge = field(default_factory=dict)
     ignored_tombstones: int = 0
     unrouted: int = 0
     host: str = ""

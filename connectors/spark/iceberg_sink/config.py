@@ -5,8 +5,9 @@ Source: documentation of the Iceberg sink for Kafka Connect 1.11, and of its pre
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from connect.java.regex import RegexError, compile_java_regex
 from connectors.spark import config as spark
 from connectors.spark import config_keys
 from connectors.spark.config import SparkSinkConfig, TableConfig, WantedLayout
-from connectors.spark.partition_terms import parse_term
+from connectors.spark.partition_terms import PARTITION_COLUMNS, parse_term
 from connectors.spark.routes import Routes
 from connectors.spark.schema_settings import LENIENT
 
@@ -39,6 +40,14 @@ INTERVAL = "iceberg.control.commit.interval-ms"
 CREATE_PROPS_PREFIX, WRITE_PROPS_PREFIX = "iceberg.tables.auto-create-props.", "iceberg.tables.write-props."
 OPEN_PREFIXES = (CATALOG_PREFIX, HADOOP_PREFIX, KAFKA_PREFIX, TABLE_PREFIX, CREATE_PROPS_PREFIX, WRITE_PROPS_PREFIX)
 
+_OWN_NAMES = {
+    "key.columns": ID_COLUMNS,
+    "commit.interval.ms": INTERVAL,
+    PARTITION_COLUMNS: PARTITION_BY,
+    "table.branch": BRANCH,
+    "table.catalog": CATALOG,
+}
+"""By key of the Spark sink: the key that sets it."""
 _REPLACED = (
     "table.format",
     "table.location",
@@ -109,7 +118,8 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
     values = config_def().parse(props)
     _refuse_unsupported(props, values)
     routes = _parse_routes(props, values)
-    config = spark.parse_config(_spark_props(props, values), tables=routes.tables)
+    with _naming(_OWN_NAMES):
+        config = spark.parse_config(_spark_props(props, values), tables=routes.tables)
     common: dict[str, Any] = {
         "creates_table": values[AUTO_CREATE],
         "operation_field": tuple(filter(None, values[CDC_FIELD].split("."))),
@@ -136,7 +146,7 @@ def _refuse_unsupported(props: Mapping[str, str], values: Mapping[str, Any]) -> 
 
 
 def _parse_routes(props: Mapping[str, str], values: Mapping[str, Any]) -> Routes:
-    tables, path = tuple(values[TABLES]), tuple(filter(None, values[ROUTE_FIELD].split(".")))
+    tables, path = tuple(filter(None, values[TABLES])), tuple(filter(None, values[ROUTE_FIELD].split(".")))
     if values[DYNAMIC]:
         if not path:
             raise ConfigError.invalid(ROUTE_FIELD, "", f"{DYNAMIC}=true needs the field that has the name of the table")
@@ -163,7 +173,7 @@ def _spark_props(props: Mapping[str, str], values: Mapping[str, Any]) -> dict[st
         "append.tombstones": "ignore",
         "schema.evolution": "widen" if values[EVOLVE] else "none",
         "write.mode": config_keys.UPSERT if values[UPSERT_MODE] or values[CDC_FIELD] else config_keys.APPEND,
-        "key.columns": ",".join(values[ID_COLUMNS]),
+        "key.columns": ",".join(filter(None, values[ID_COLUMNS])),
         f"spark.conf.{catalog}": "org.apache.iceberg.spark.SparkCatalog",
         **{key: value for key, value in props.items() if not key.startswith("iceberg.")},
         "table.format": "iceberg",
@@ -185,6 +195,18 @@ def _spark_props(props: Mapping[str, str], values: Mapping[str, Any]) -> dict[st
     return found
 
 
+@contextlib.contextmanager
+def _naming(names: Mapping[str, str]) -> Iterator[None]:
+    """Raises the errors of keys of the Spark sink as those of the keys that they come from."""
+    try:
+        yield
+    except ConfigError as e:
+        own = names.get(e.key or "")
+        if own is None:
+            raise
+        raise ConfigError(e.message.replace(f"for configuration {e.key}", f"for configuration {own}", 1), key=own) from e
+
+
 def _named_tables(props: Mapping[str, str]) -> set[str]:
     keys = (key.removeprefix(TABLE_PREFIX) for key in props if key.startswith(TABLE_PREFIX))
     return {key.rpartition(".")[0] for key in keys}
@@ -196,8 +218,9 @@ def _parse_table(props: Mapping[str, str], table: str, common: TableConfig) -> T
     layout: WantedLayout = common.layout
     if terms is not None:
         layout = replace(layout, partition_columns=spark.whole_terms(terms))
-        for term in layout.partition_columns:
-            parse_term(term)
+        with _naming({PARTITION_COLUMNS: f"{TABLE_PREFIX}{table}.partition-by"}):
+            for term in layout.partition_columns:
+                parse_term(term)
     keys = common.key_columns if ids is None else tuple(ids)
     branch = props.get(f"{TABLE_PREFIX}{table}.commit-branch") or common.branch
     return replace(common, key_columns=keys, layout=layout, branch=branch)

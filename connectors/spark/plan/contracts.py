@@ -13,7 +13,7 @@ from connect.errors import DataError
 from connectors.spark.decode.change_batch import DELETE, OPERATION, TOMBSTONE, ChangeBatch, empty_rows
 from connectors.spark.decode.exact_values import parse_document
 from connectors.spark.decode.rescued_json import RESCUED, node_text, object_text
-from connectors.spark.plan.evolution import Columns, quote, sql_type
+from connectors.spark.plan.evolution import Columns, quote, sql_type, without_empty_structs
 from connectors.spark.plan.rescue import split_fitting
 
 
@@ -45,9 +45,11 @@ class TableContract:
         for name in changes.image.column_names:
             mode = self.rules.mode_of(self.table, name)
             column = changes.image[name]
-            if name in ("", RESCUED) or mode is ContractMode.EVOLVE or pa.types.is_null(column.type):
+            if name == RESCUED or mode is ContractMode.EVOLVE or pa.types.is_null(column.type):
                 continue
             if name not in columns:
+                if without_empty_structs(column.type, name) is None:
+                    continue
                 unfit = column.is_valid()
                 image = image.drop_columns([name])
                 text = f"the table has no column {name}"

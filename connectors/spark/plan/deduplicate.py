@@ -170,7 +170,7 @@ def with_key_columns(changes: ChangeBatch, keys: Sequence[str], configured: bool
     """
     operations = changes.meta[OPERATION]
     needs_key = pc.invert(pc.fill_null(pc.is_in(operations, pa.array([TRUNCATE, MESSAGE])), False))
-    image = changes.image.drop_columns([""]) if "" in changes.image.column_names else changes.image
+    image = changes.columns()
     skipped = None
     for name in keys:
         from_key = changes.keys[name] if changes.keys is not None and name in changes.keys.column_names else None

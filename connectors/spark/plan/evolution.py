@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,8 +19,9 @@ _WIDTHS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 RESERVED = "__sluice_"
 
 
-def common_type(known: pa.DataType, other: pa.DataType, path: str) -> pa.DataType:
-    """The type that can hold all values of both types, for a column that is not in a table yet. Raises SchemaError."""
+def common_type(known: pa.DataType, other: pa.DataType, path: str, *, keeps_first: bool = False) -> pa.DataType:
+    """The type that can hold all values of both types, for a column that is not in a table yet. Raises SchemaError if there is
+    none; with ``keeps_first``, the first type stays where both do not fit together."""
     if known == other:
         return known
     if known in _WIDTHS and other in _WIDTHS:
@@ -26,14 +30,22 @@ def common_type(known: pa.DataType, other: pa.DataType, path: str) -> pa.DataTyp
         return pa.float64()
     if pa.types.is_decimal(known) and pa.types.is_decimal(other):
         return pa.decimal128(38, max(known.scale, other.scale))
+
+    def common(one: pa.DataType, two: pa.DataType, name: str) -> pa.DataType:
+        return common_type(one, two, f"{path}.{name}", keeps_first=keeps_first)
+
     if _are_structs(known, other):
         fields = {f.name: f.type for f in known}
         for member in other:
             name = member.name
-            fields[name] = common_type(fields[name], member.type, f"{path}.{name}") if name in fields else member.type
+            fields[name] = common(fields[name], member.type, name) if name in fields else member.type
         return pa.struct([pa.field(n, t) for n, t in fields.items()])
     if pa.types.is_list(known) and pa.types.is_list(other):
-        return pa.list_(common_type(known.value_type, other.value_type, f"{path}.element"))
+        return pa.list_(common(known.value_type, other.value_type, "element"))
+    if pa.types.is_map(known) and pa.types.is_map(other):
+        return pa.map_(common(known.key_type, other.key_type, "key"), common(known.item_type, other.item_type, "value"))
+    if keeps_first:
+        return known
     raise SchemaError(
         f"column {path} is both {sql_type(known)} and {sql_type(other)} in the same batch of records; write them to different "
         "tables with table.name.format, or convert one of them with a transformation"
@@ -53,67 +65,96 @@ def merge_columns(tables: Iterable[Mapping[str, pa.DataType]], table: Collection
     found: Columns = {}
     for columns in tables:
         for name, type_ in columns.items():
-            try:
-                found[name] = common_type(found[name], type_, name) if name in found else type_
-            except SchemaError:
-                if name not in table:
-                    raise
+            known = found.get(name)
+            found[name] = type_ if known is None else common_type(known, type_, name, keeps_first=name in table)
     return found
+
+
+def without_empty_structs(type_: pa.DataType, path: str) -> pa.DataType | None:
+    """The type without structs that have no fields, which no format can store; None if nothing is left. Raises SchemaError for a
+    map that would lose its keys with them."""
+    t = pa.types
+    if is_variant(type_):
+        return type_
+    if t.is_struct(type_):
+        known = [(f.name, without_empty_structs(f.type, f"{path}.{f.name}")) for f in type_]
+        fields = [pa.field(name, one) for name, one in known if one is not None]
+        return pa.struct(fields) if fields else None
+    if t.is_list(type_):
+        element = without_empty_structs(type_.value_type, f"{path}.element")
+        return None if element is None else pa.list_(element)
+    if t.is_map(type_):
+        key, value = without_empty_structs(type_.key_type, f"{path}.key"), without_empty_structs(type_.item_type, f"{path}.value")
+        if key is None or value is None:
+            raise SchemaError(
+                f"column {path} is a map of structs without fields, which no table can hold; remove it with a transformation"
+            )
+        return pa.map_(key, value)
+    return None if t.is_null(type_) else type_
 
 
 def missing_columns(table: Columns, incoming: Mapping[str, pa.DataType]) -> list[tuple[str, pa.DataType]]:
-    """Columns and nested fields that the table lacks, as ``(path with dots and backquotes, type)``.
+    """Columns and nested fields that the table lacks, as ``(path with dots and backquotes, type)``. Keys of maps get no new
+    fields, because they would become other keys.
 
     Raises SchemaError for two names that differ only in case, which Spark does not support.
     """
-    return _missing_fields(pa.struct([pa.field(n, t) for n, t in table.items()]), pa.struct(list(incoming.items())), "")
-
-
-def _missing_fields(known: pa.DataType, incoming: pa.DataType, path: str) -> list[tuple[str, pa.DataType]]:
-    fields = {f.name: f.type for f in known}
-    by_lower_name = {n.lower(): n for n in fields}
     found: list[tuple[str, pa.DataType]] = []
-    for member in incoming:
-        name, here = member.name, path + quote(member.name)
-        if name not in fields:
-            other = by_lower_name.get(name.lower())
-            if other is not None:
-                raise SchemaError(f"columns {other} and {name} differ only in case, which Spark treats as the same name")
-            found.append((here, member.type))
-            by_lower_name[name.lower()] = name
-            continue
-        found += _missing_inside(fields[name], member.type, here)
+    _add_fields(table, incoming, "", found)
     return found
 
 
-def _missing_inside(known: pa.DataType, incoming: pa.DataType, path: str) -> list[tuple[str, pa.DataType]]:
-    if _are_structs(known, incoming):
-        return _missing_fields(known, incoming, f"{path}.")
-    if pa.types.is_list(known) and pa.types.is_list(incoming):
-        return _missing_inside(known.value_type, incoming.value_type, f"{path}.element")
-    return []
-
-
 def with_additions(table: Columns, incoming: Mapping[str, pa.DataType]) -> Columns:
-    """The table's columns plus the missing ones; existing columns keep their type."""
-    return {n: _with_new_fields(t, incoming[n]) if n in incoming else t for n, t in table.items()} | {
-        n: t for n, t in incoming.items() if n not in table
-    }
+    """The table's columns plus the missing ones (:func:`missing_columns`); existing columns keep their type."""
+    return _add_fields(table, incoming, "", [])
 
 
-def _with_new_fields(known: pa.DataType, incoming: pa.DataType) -> pa.DataType:
+def _add_fields(known: Columns, incoming: Mapping[str, pa.DataType], path: str, added: list[tuple[str, pa.DataType]]) -> Columns:
+    """The known fields plus those that only ``incoming`` has, which are appended to ``added``."""
+    found = dict(known)
+    by_lower_name = {name.lower(): name for name in known}
+    for name, type_ in incoming.items():
+        here = path + quote(name)
+        if name in known:
+            found[name] = _add_inside(known[name], type_, here, added)
+            continue
+        other = by_lower_name.setdefault(name.lower(), name)
+        if other != name:
+            raise SchemaError(f"columns {other} and {name} differ only in case, which Spark treats as the same name")
+        _check_inside(type_, here)
+        added.append((here, type_))
+        found[name] = type_
+    return found
+
+
+def _check_inside(type_: pa.DataType, path: str) -> None:
+    """Raises SchemaError for two fields of one struct whose names differ only in case."""
+    if pa.types.is_struct(type_) and not is_variant(type_):
+        _add_fields({}, {f.name: f.type for f in type_}, f"{path}.", [])
+    elif pa.types.is_list(type_):
+        _check_inside(type_.value_type, f"{path}.element")
+    elif pa.types.is_map(type_):
+        _check_inside(type_.key_type, f"{path}.key")
+        _check_inside(type_.item_type, f"{path}.value")
+
+
+def _add_inside(known: pa.DataType, incoming: pa.DataType, path: str, added: list[tuple[str, pa.DataType]]) -> pa.DataType:
     if _are_structs(known, incoming):
-        grown = with_additions({f.name: f.type for f in known}, {f.name: f.type for f in incoming})
-        return pa.struct([pa.field(n, t) for n, t in grown.items()])
+        fields = _add_fields({f.name: f.type for f in known}, {f.name: f.type for f in incoming}, f"{path}.", added)
+        return pa.struct([pa.field(n, t) for n, t in fields.items()])
     if pa.types.is_list(known) and pa.types.is_list(incoming):
-        return pa.list_(_with_new_fields(known.value_type, incoming.value_type))
+        return pa.list_(_add_inside(known.value_type, incoming.value_type, f"{path}.element", added))
+    if pa.types.is_map(known) and pa.types.is_map(incoming):
+        return pa.map_(known.key_type, _add_inside(known.item_type, incoming.item_type, f"{path}.value", added))
     return known
 
 
 def check_names(columns: Iterable[str]) -> None:
-    """Raises SchemaError for a reserved column name, and for two names that differ only in case."""
+    """Raises SchemaError for a name that no column can have, and for two names that differ only in case."""
     seen: dict[str, str] = {}
     for name in columns:
+        if not name:
+            raise SchemaError("a field has an empty name, which no column can have; rename it with a transformation")
         if name.startswith(RESERVED):
             raise SchemaError(f"column {name}: names that start with {RESERVED} are reserved")
         other = seen.setdefault(name.lower(), name)
@@ -121,15 +162,30 @@ def check_names(columns: Iterable[str]) -> None:
             raise SchemaError(f"columns {other} and {name} differ only in case, which Spark treats as the same name")
 
 
-def cast_column(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> pa.ChunkedArray:
+def cast_column(column: pa.ChunkedArray, type_: pa.DataType, name: str, *, drops_fields: bool = False) -> pa.ChunkedArray:
     """Casts a column to the table's type without loss. Raises DataError (``args[1]`` is the first row that does not fit).
 
     Narrower integers and floats fit wider columns; wider ones fit narrower columns only if each value does. Text fits only text.
+    A value in a nested field that the type lacks does not fit, unless ``drops_fields``.
     """
+    values, lost = cast_known_fields(column, type_, name)
+    if not drops_fields and lost.rows is not None and lost.rows.any():
+        raise DataError(
+            f"column {name}: the table has no field {lost.path}, for which the record has a value", int(lost.rows.argmax())
+        )
+    return values
+
+
+def cast_known_fields(
+    column: pa.ChunkedArray, type_: pa.DataType, name: str, *, counts_empty: bool = False
+) -> tuple[pa.ChunkedArray, LostValues]:
+    """Like :func:`cast_column`, without values in nested fields that the type lacks; also returns which rows had such,
+    ``counts_empty`` also structs without fields."""
+    lost = LostValues(counts_empty)
     if column.type == type_:
-        return column
+        return column, lost
     if pa.types.is_null(column.type):
-        return pa.chunked_array([pa.nulls(len(column), type_)])
+        return pa.chunked_array([pa.nulls(len(column), type_)]), lost
     if not _is_castable(column.type, type_):
         remedy = "change the table's column, or write the records to another table with table.name.format"
         if is_variant(type_):
@@ -140,7 +196,7 @@ def cast_column(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> pa.Ch
             f"column {name} is {sql_type(type_)} in the table, but {sql_type(column.type)} in the records; {remedy}"
         )
     try:
-        return _cast(column, type_)
+        return _cast(column, type_, name, lost), lost
     except (pa.ArrowException, ValueError) as error:
         index = _first_uncastable(column, type_)
         if index is None:
@@ -149,12 +205,36 @@ def cast_column(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> pa.Ch
         raise DataError(f"column {name}: {value!r} does not fit {sql_type(type_)} of the table", index) from error
 
 
+@dataclass(slots=True)
+class LostValues:
+    """Values in nested fields that the type of a column lacks."""
+
+    counts_empty: bool = False
+    rows: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+    """By row, whether it had such a value. None: no field is unknown."""
+    path: str = ""
+    """The first such field."""
+
+    def add(self, rows: np.ndarray[Any, np.dtype[np.bool_]], path: str) -> None:
+        if rows.any():
+            self.path = self.path or path
+            self.rows = rows if self.rows is None else self.rows | rows
+
+    def add_elements(self, inner: LostValues, offsets: pa.Array) -> None:
+        """Adds what the elements of lists or maps have lost, whose rows begin at these offsets."""
+        if inner.rows is not None:
+            bounds = offsets.to_numpy()
+            rows = np.zeros(len(bounds) - 1, bool)
+            rows[np.repeat(np.arange(len(rows)), np.diff(bounds))[inner.rows]] = True
+            self.add(rows, inner.path)
+
+
 def _first_uncastable(column: pa.ChunkedArray, type_: pa.DataType) -> int | None:
     """The first row that does not fit, found by bisection; None when each row alone fits."""
 
     def fits(start: int, count: int) -> bool:
         try:
-            _cast(column.slice(start, count), type_)
+            _cast(column.slice(start, count), type_, "", LostValues())
         except (pa.ArrowException, ValueError):
             return False
         return True
@@ -185,29 +265,45 @@ def _is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(given == wanted)
 
 
-def _cast(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+def _cast(column: pa.ChunkedArray, type_: pa.DataType, path: str, lost: LostValues) -> pa.ChunkedArray:
     if not pa.types.is_nested(type_):
         return pc.cast(column, type_, safe=True)
-    return pa.chunked_array([_cast_nested(as_array(column), type_)])
+    return pa.chunked_array([_cast_nested(as_array(column), type_, path, lost)])
 
 
-def _cast_nested(array: pa.Array, type_: pa.DataType) -> pa.Array:
+def _cast_nested(array: pa.Array, type_: pa.DataType, path: str, lost: LostValues) -> pa.Array:
+    if array.type == type_:
+        return array
+    if not pa.types.is_nested(type_):
+        return pc.cast(array, type_, safe=True)
     mask = array.is_null() if array.null_count else None
     if pa.types.is_struct(type_):
-        parts = []
-        for member in type_:
-            index = array.type.get_field_index(member.name)
-            parts.append(pa.nulls(len(array), member.type) if index < 0 else _cast_nested(array.field(index), member.type))
-        return pa.StructArray.from_arrays(parts, fields=list(type_), mask=mask)
+        # Flattened fields are null where the struct is.
+        members = dict(zip([f.name for f in array.type], array.flatten(), strict=True))
+        for name, values in members.items():
+            counts = lost.counts_empty or without_empty_structs(values.type, name) is not None
+            if type_.get_field_index(name) < 0 and counts:
+                lost.add(values.is_valid().to_numpy(zero_copy_only=False), f"{path}.{name}")
+        parts = [
+            _cast_nested(members[f.name], f.type, f"{path}.{f.name}", lost) if f.name in members else pa.nulls(len(array), f.type)
+            for f in type_
+        ]
+        return pa.StructArray.from_arrays(parts, fields=list(type_), mask=mask if parts else array.is_null())
+    # Copied, because the offsets of a slice do not start at zero, and what belongs to no row is not cast.
+    start = array.take(pa.array(np.arange(len(array))))
+    inner = LostValues(lost.counts_empty)
     if pa.types.is_list(type_):
-        # Copied, because the offsets of a slice do not start at zero.
-        start = pa.concat_arrays([array]) if array.offset == 0 else array.take(pa.array(range(len(array))))
-        return pa.ListArray.from_arrays(start.offsets, _cast_nested(start.values, type_.value_type), mask=mask)
-    if pa.types.is_map(type_):
-        start = pa.concat_arrays([array]) if array.offset == 0 else array.take(pa.array(range(len(array))))
-        keys, items = _cast_nested(start.keys, type_.key_type), _cast_nested(start.items, type_.item_type)
-        return pa.MapArray.from_arrays(start.offsets, keys, items, type_, mask=mask)
-    return pc.cast(array, type_, safe=True)
+        values = _cast_nested(start.values, type_.value_type, f"{path}.element", inner)
+        found = pa.ListArray.from_arrays(start.offsets, values, mask=mask)
+    else:
+        of_keys = LostValues()
+        keys = _cast_nested(start.keys, type_.key_type, f"{path}.key", of_keys)
+        if of_keys.rows is not None:
+            raise ValueError(f"the table has no field {of_keys.path}, for which a key of the map has a value")
+        items = _cast_nested(start.items, type_.item_type, f"{path}.value", inner)
+        found = pa.MapArray.from_arrays(start.offsets, keys, items, type_, mask=mask)
+    lost.add_elements(inner, start.offsets)
+    return found
 
 
 def quote(name: str) -> str:

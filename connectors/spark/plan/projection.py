@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,9 +19,10 @@ from connectors.spark.decode.change_batch import (
     SOURCE_MS,
     TOMBSTONE,
     ChangeBatch,
+    empty_rows,
 )
 from connectors.spark.plan.deduplicate import TOPIC_ID
-from connectors.spark.plan.evolution import Columns, cast_column
+from connectors.spark.plan.evolution import Columns, cast_column, without_empty_structs
 
 METADATA_TYPES: Columns = {
     config_keys.OP: pa.string(),
@@ -37,9 +38,21 @@ METADATA_TYPES: Columns = {
 }
 
 
-def image_columns(changes: ChangeBatch) -> Columns:
-    """The columns of the records, without those whose type is unknown."""
-    return {f.name: f.type for f in changes.image.schema if f.name and not pa.types.is_null(f.type)}
+def image_columns(changes: ChangeBatch, table: Collection[str] = ()) -> Columns:
+    """The columns of the records, without those whose type is unknown. Structs that have no fields are left out, unless ``table``
+    has such a column."""
+    found: Columns = {}
+    for field in changes.image.schema:
+        type_ = without_empty_structs(field.type, field.name)
+        if type_ is not None:
+            found[field.name] = type_
+        elif field.name in table and not pa.types.is_null(field.type):
+            found[field.name] = _emptied(field.type)
+    return found
+
+
+def _emptied(type_: pa.DataType) -> pa.DataType:
+    return pa.list_(_emptied(type_.value_type)) if pa.types.is_list(type_) else pa.struct([])
 
 
 def check_metadata_names(columns: Columns, metadata: Sequence[str]) -> None:
@@ -51,8 +64,9 @@ def check_metadata_names(columns: Columns, metadata: Sequence[str]) -> None:
             )
 
 
-def project(changes: ChangeBatch, columns: Columns) -> ChangeBatch:
-    """Projects the image to exactly these columns; columns that the records lack are null.
+def project(changes: ChangeBatch, columns: Columns, *, drops_fields: bool = False) -> ChangeBatch:
+    """Projects the image to exactly these columns; columns that the records lack are null. ``drops_fields``: values in nested
+    fields that the columns lack are left out.
 
     Raises DataError that names record, column, and value.
     """
@@ -62,7 +76,7 @@ def project(changes: ChangeBatch, columns: Columns) -> ChangeBatch:
             converted[name] = pa.chunked_array([pa.nulls(changes.num_rows, type_)])
             continue
         try:
-            converted[name] = cast_column(changes.image[name], type_, name)
+            converted[name] = cast_column(changes.image[name], type_, name, drops_fields=drops_fields)
         except DataError as e:
             if isinstance(e, SchemaError) or len(e.args) < 2:
                 raise SchemaError(f"topic {changes.topic}: {e.message}") from e
@@ -113,7 +127,7 @@ def deleted_metadata(meta: pa.Table, wanted: Sequence[str]) -> dict[str, pa.Scal
 
 def image_with_keys(changes: ChangeBatch) -> ChangeBatch:
     """Fills in columns of the record key where there is no image: tombstones, and deletes without before."""
-    image = changes.image.drop_columns([""]) if "" in changes.image.column_names else changes.image
+    image = changes.columns()
     for name in changes.keys.column_names if changes.keys is not None else ():
         assert changes.keys is not None
         key = changes.keys[name]
@@ -124,5 +138,5 @@ def image_with_keys(changes: ChangeBatch) -> ChangeBatch:
         filled = pc.coalesce(own, changes.cast_key(name, own.type))
         image = image.set_column(image.column_names.index(name), name, filled)
     if not image.num_columns:
-        image = pa.table({"": pa.nulls(changes.num_rows)})
+        image = empty_rows(changes.num_rows)
     return ChangeBatch(changes.topic, changes.meta, image, None)

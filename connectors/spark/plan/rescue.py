@@ -13,23 +13,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import DataError, SchemaError
-from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.rescued_json import RESCUED, join_objects, object_text, scalar_text
-from connectors.spark.plan.evolution import RESERVED, Columns, cast_column, sql_type
+from connectors.spark.plan.evolution import RESERVED, Columns, cast_known_fields, sql_type
 from connectors.spark.plan.projection import project
 
 
 def lenient_columns(table: Columns | None, incoming: Columns, metadata: Collection[str], rescue_column: str) -> Columns:
     """The columns to write, with their types in the table, plus the rescue column. All other fields are rescued: those that the
-    table lacks, those named like a metadata column, and of a new table those that differ from another one only in case.
+    table lacks, those named like a metadata column or without a name, and of a new table those that differ from another one only
+    in case.
 
     Raises SchemaError when the table has a rescue column of another type.
     """
     found: Columns = {}
     seen = {name.lower() for name in (*metadata, rescue_column)}
     for name, type_ in incoming.items():
-        if name.lower() in seen or name.startswith(RESERVED) or (table is not None and name not in table):
+        if not name or name.lower() in seen or name.startswith(RESERVED) or (table is not None and name not in table):
             continue
         seen.add(name.lower())
         found[name] = type_ if table is None else table[name]
@@ -52,7 +52,7 @@ def project_leniently(changes: ChangeBatch, columns: Columns, keys: Sequence[str
     fitting = {}
     for name in image.column_names:
         column, type_ = image[name], columns.get(name)
-        if name in ("", RESCUED):
+        if name == RESCUED or pa.types.is_null(column.type):
             continue
         if name == rescue_column or type_ is None:
             rescued[name] = column.is_valid()
@@ -69,14 +69,14 @@ def split_fitting(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> tup
     """The column as the type, null where a value does not fit; and a mask of the values that are not there as a whole."""
     unfit = np.zeros(len(column), bool)
     try:
-        values = cast_column(column, type_, name)
+        values, lost = cast_known_fields(column, type_, name, counts_empty=True)
     except SchemaError:
         return pa.chunked_array([pa.nulls(len(column), type_)]), column.is_valid()
     except DataError:
         _find_unfit(column, type_, name, 0, unfit)
         column = pc.if_else(pa.array(unfit), pa.scalar(None, column.type), column)
-        values = cast_column(column, type_, name)
-    return values, pa.chunked_array([pc.or_(pa.array(unfit), _has_unknown_fields(as_array(column), type_))])
+        values, lost = cast_known_fields(column, type_, name, counts_empty=True)
+    return values, pa.chunked_array([pa.array(unfit if lost.rows is None else unfit | lost.rows)])
 
 
 def _find_unfit(
@@ -84,7 +84,7 @@ def _find_unfit(
 ) -> None:
     """Marks the rows whose values do not fit, by bisection; ``first`` is the number of the column's first row."""
     try:
-        cast_column(column, type_, name)
+        cast_known_fields(column, type_, name)
     except DataError:
         if len(column) == 1:
             unfit[first] = True
@@ -92,25 +92,6 @@ def _find_unfit(
         middle = len(column) // 2
         _find_unfit(column.slice(0, middle), type_, name, first, unfit)
         _find_unfit(column.slice(middle), type_, name, first + middle, unfit)
-
-
-def _has_unknown_fields(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Mask of the rows that have a value in a nested field which the type lacks."""
-    found = pa.array(np.zeros(len(array), bool))
-    if array.type == type_:
-        return found
-    if pa.types.is_struct(array.type) and pa.types.is_struct(type_):
-        # Flattened fields are null where the struct is.
-        for field, values in zip(array.type, array.flatten(), strict=True):
-            index = type_.get_field_index(field.name)
-            found = pc.or_(found, values.is_valid() if index < 0 else _has_unknown_fields(values, type_.field(index).type))
-    elif pa.types.is_list(array.type) and pa.types.is_list(type_):
-        inside = _has_unknown_fields(pc.list_flatten(array), type_.value_type)
-        rows = pc.list_parent_indices(array).filter(inside).to_numpy()
-        mask = np.zeros(len(array), bool)
-        mask[rows] = True
-        found = pa.array(mask)
-    return found
 
 
 def _texts(image: pa.Table, rescued: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from connect.errors import ConnectError, DataError, SchemaError
 from connectors.spark.config import TableConfig
 from connectors.spark.config_keys import IGNORE
-from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, SEQUENCE, TOMBSTONE, TRUNCATE, ChangeBatch
+from connectors.spark.decode.change_batch import DELETE, IGNORED, MESSAGE, OPERATION, SEQUENCE, TOMBSTONE, TRUNCATE, ChangeBatch
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.contracts import TableContract
-from connectors.spark.plan.evolution import Columns, check_names, merge_columns, missing_columns, sql_type, with_additions
+from connectors.spark.plan.evolution import Columns, check_names, merge_columns, sql_type, with_additions
 from connectors.spark.plan.key_changes import with_key_types
 from connectors.spark.plan.name_case import with_table_names
 from connectors.spark.plan.operation_field import with_operations
@@ -77,6 +77,7 @@ class RowPreparation:
         try:
             if self._settings.ignores_case:
                 changes = with_table_names(changes, {**(known or {}), **(table or {})})
+            changes = [kept for c in changes if (kept := _without_ignored(c)).num_rows]
             changes = [unwrap(c, self._settings) for c in changes]
             changes = [rename_fields(c, self._settings.schema.renames) for c in changes]
             defaults = _first_defaults(changes)
@@ -102,7 +103,7 @@ class RowPreparation:
             if not changes:
                 return None
             changes, dropped = self._apply_contract(table, changes, keys)
-            all_columns = [known or {}, *(projection.image_columns(c) for c in changes)]
+            all_columns = [known or {}, *(projection.image_columns(c, table or ()) for c in changes)]
             # If the table has the column, or other types are rescued, the types need not fit together.
             fixed: Collection[str] = {name for one in all_columns for name in one} if self._settings.is_lenient else table or ()
             try:
@@ -154,7 +155,7 @@ class RowPreparation:
     def _project(self, changes: ChangeBatch, columns: Columns, keys: tuple[str, ...]) -> ChangeBatch:
         if self._settings.is_lenient:
             return project_leniently(changes, columns, keys, self._settings.rescue_column)
-        return projection.project(changes, columns)
+        return projection.project(changes, columns, drops_fields=self._settings.schema_evolution == "none")
 
     def _with_key_types(self, changes: ChangeBatch, columns: Columns, keys: tuple[str, ...]) -> ChangeBatch:
         settings = self._settings
@@ -165,14 +166,13 @@ class RowPreparation:
         projection.check_metadata_names(incoming, self._settings.metadata_columns)
         check_names(incoming)
         wanted = self.with_metadata(incoming)
+        if table is None and not wanted:
+            raise SchemaError(f"table {self._name} would have no columns: the records have no fields, and metadata.columns=none")
+        columns = with_additions(table or {}, wanted)  # raises for names that differ only in case
         if table is None:
-            if not wanted:
-                raise SchemaError(
-                    f"table {self._name} would have no columns: the records have no fields, and metadata.columns=none"
-                )
             return incoming
-        missing_columns(table, wanted)  # raises for names that differ only in case
-        columns = with_additions(table, wanted) if self._settings.adds_columns else table
+        # With schema.evolution=fail, the table refuses what it lacks.
+        columns = table if self._settings.schema_evolution == "none" else columns
         return {n: columns[n] for n in incoming if n in columns}
 
     def _check_key_types(self, columns: Columns, keys: tuple[str, ...]) -> None:
@@ -230,6 +230,11 @@ class RowPreparation:
                 )
             known = known or names
         return known or None
+
+
+def _without_ignored(changes: ChangeBatch) -> ChangeBatch:
+    is_ignored = pc.fill_null(pc.equal(changes.meta[OPERATION], IGNORED), False)
+    return changes.filter(pc.invert(is_ignored)) if pc.any(is_ignored).as_py() else changes
 
 
 def _first_defaults(changes: Sequence[ChangeBatch]) -> dict[str, pa.Scalar]:

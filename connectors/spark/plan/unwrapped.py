@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from connect.errors import DataError
 from connectors.spark.config import TableConfig
 from connectors.spark.config_keys import OP
-from connectors.spark.decode.change_batch import DELETE, OPERATION, SOURCE_MS, ChangeBatch
+from connectors.spark.decode.change_batch import DELETE, OPERATION, SOURCE_MS, ChangeBatch, empty_rows
 
 SOURCE_MS_FIELD = "__source_ts_ms"
 _MARKS = pa.array(["true", "false"])
@@ -69,4 +69,4 @@ def _with(meta: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
 
 def _without(image: pa.Table, name: str) -> pa.Table:
     # A table keeps its number of rows only with a column.
-    return image.drop_columns([name]) if image.num_columns > 1 else pa.table({"": pa.nulls(image.num_rows)})
+    return image.drop_columns([name]) if image.num_columns > 1 else empty_rows(image.num_rows)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from connect.errors import DataError
 from connectors.spark.decode.variant import is_variant
-from connectors.spark.plan.evolution import Columns, cast_column, contains_decimal, quote
+from connectors.spark.plan.evolution import Columns, cast_known_fields, contains_decimal, quote
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _DECIMAL_DIGITS = 38
@@ -28,7 +28,7 @@ def _widened(known: pa.DataType, values: pa.ChunkedArray, name: str) -> pa.DataT
     if not contains_decimal(wider):
         return wider
     try:
-        cast_column(values, wider, name)
+        cast_known_fields(values, wider, name)
     except DataError:
         return _wider_type(known, values.type, with_decimals=True)
     return wider
@@ -91,4 +91,6 @@ def _widened_fields(known: pa.DataType, wanted: pa.DataType, path: str) -> list[
         ]
     if pa.types.is_list(known) and pa.types.is_list(wanted):
         return _widened_fields(known.value_type, wanted.value_type, f"{path}.element")
+    if pa.types.is_map(known) and pa.types.is_map(wanted):
+        return _widened_fields(known.item_type, wanted.item_type, f"{path}.value")
     return [(path, wanted)]

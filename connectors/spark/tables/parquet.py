@@ -268,4 +268,6 @@ def _is_part(incoming: pa.DataType, known: pa.DataType) -> bool:
         return all(f.name not in fields or _is_part(f.type, fields[f.name]) for f in incoming)
     if pa.types.is_list(incoming) and pa.types.is_list(known):
         return _is_part(incoming.value_type, known.value_type)
+    if pa.types.is_map(incoming) and pa.types.is_map(known):
+        return bool(incoming.key_type == known.key_type) and _is_part(incoming.item_type, known.item_type)
     return bool(incoming == known)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from connect.errors import ConfigError, ConnectError, NotFoundError
-from connect.verification import ColumnType, KeyFilter, TargetRows, TargetTable
+from connect.verification import ColumnType, KeyFilter, PartitionEvents, TargetRows, TargetTable
 from connectors.spark.config import SparkSinkConfig
 from connectors.spark.config_keys import DELTA, ICEBERG, MAIN_BRANCH
 from connectors.spark.s3_settings import S3Settings, is_s3, read_s3_settings
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 20_000
 _MAX_FILTER_VALUES = 20_000
+_MOST_REPEATED = 1000
 _DELETES = "('d', 'tombstone')"
+_TOPIC, _PLACE = "__topic", ("__partition", "__offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,10 @@ class _TableFiles(Protocol):
 
     def query(self, columns: Sequence[str], selection: RowSelection, only: KeyFilter | None) -> Iterator[pa.RecordBatch]: ...
 
+    def select(self, sql: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Returns the result of a query of a table ``t`` with at least these columns."""
+        ...
+
 
 class LakeTable:
     """Implements :class:`connect.verification.TargetTable` and :class:`connect.verification.ColumnarTargetTable`."""
@@ -100,6 +106,40 @@ class LakeTable:
 
     def close(self) -> None:
         """Does nothing: a version of a table needs no resources."""
+
+
+class EventLog(LakeTable):
+    """Implements :class:`connect.verification.EventTable`."""
+
+    def partition_events(self) -> Sequence[PartitionEvents]:
+        by = [name for name in (_TOPIC, _PLACE[0]) if name in self._files.schema.names]
+        partition, offset, places = _quoted(_PLACE[0]), _quoted(_PLACE[1]), ", ".join(map(_quoted, by))
+        columns = [*by, _PLACE[1]]
+        counted = self._files.select(
+            f"SELECT {places}, count(*) AS events, count(DISTINCT {offset}) AS offsets, min({offset}) AS first, "
+            f"max({offset}) AS last FROM t GROUP BY {places} ORDER BY {partition}",
+            columns,
+        )
+        repeated: dict[tuple[str | None, int], list[int]] = {}
+        if any(one["events"] > one["offsets"] for one in counted):
+            for one in self._files.select(
+                f"SELECT {places}, {offset} FROM t GROUP BY {places}, {offset} HAVING count(*) > 1 ORDER BY {offset} "
+                f"LIMIT {_MOST_REPEATED}",
+                columns,
+            ):
+                repeated.setdefault((one.get(_TOPIC), one[_PLACE[0]]), []).append(one[_PLACE[1]])
+        return [
+            PartitionEvents(
+                one.get(_TOPIC),
+                one[_PLACE[0]],
+                one["events"],
+                one["offsets"],
+                one["first"],
+                one["last"],
+                repeated.get((one.get(_TOPIC), one[_PLACE[0]]), ()),
+            )
+            for one in counted
+        ]
 
 
 def column_type(type_: pa.DataType) -> ColumnType:
@@ -131,7 +171,8 @@ def column_type(type_: pa.DataType) -> ColumnType:
 
 
 def python_values(column: pa.Array) -> list[Any]:
-    """The values of a column. Dates are days; times and timestamps are microseconds, because Python's end with the year 9999."""
+    """The values of a column. Dates are days; times and timestamps are microseconds, because Python's end with the year 9999.
+    Maps are dicts, so that an empty one is no list."""
     type_ = column.type
     if pa.types.is_date(type_):
         return list(column.cast(pa.date32()).cast(pa.int32()).to_pylist())
@@ -139,7 +180,27 @@ def python_values(column: pa.Array) -> list[Any]:
         return list(column.cast(pa.timestamp("us", type_.tz)).cast(pa.int64()).to_pylist())
     if pa.types.is_time(type_):
         return list(column.cast(pa.time64("us")).cast(pa.int64()).to_pylist())
-    return list(column.to_pylist())
+    values = column.to_pylist()
+    return [_with_dicts(value, type_) for value in values] if _has_map(type_) else list(values)
+
+
+def _has_map(type_: pa.DataType) -> bool:
+    return pa.types.is_map(type_) or any(_has_map(type_.field(at).type) for at in range(type_.num_fields))
+
+
+def _with_dicts(value: Any, type_: pa.DataType) -> Any:
+    """The value with maps as dicts, unless their keys cannot be those of one."""
+    if value is None:
+        return None
+    if pa.types.is_map(type_):
+        pairs = [(_with_dicts(key, type_.key_type), _with_dicts(item, type_.item_type)) for key, item in value]
+        try:
+            return dict(pairs)
+        except TypeError:
+            return pairs
+    if pa.types.is_struct(type_):
+        return {field.name: _with_dicts(value[field.name], field.type) for field in type_}
+    return [_with_dicts(one, type_.value_type) for one in value] if isinstance(value, list) else value
 
 
 def _open_delta(location: str, s3: S3Settings | None) -> DeltaTable:
@@ -179,6 +240,13 @@ class _DeltaFiles:
             # The engine returns texts and bytes as views, for which few of Arrow's functions exist.
             yield batch.cast(wanted)
 
+    def select(self, sql: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        from deltalake import QueryBuilder
+
+        reader = QueryBuilder().register("t", self._table).execute(sql)
+        found: list[dict[str, Any]] = pa.RecordBatchReader.from_stream(reader).read_all().to_pylist()
+        return found
+
 
 class _ArrowFiles(ABC):
     """A table that an engine reads into Arrow; DuckDB selects the rows."""
@@ -208,6 +276,17 @@ class _ArrowFiles(ABC):
             reader: pa.RecordBatchReader = relation.to_arrow_reader(_BATCH_ROWS)
             for batch in reader:
                 yield batch.cast(wanted)
+        finally:
+            connection.close()
+
+    def select(self, sql: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        import duckdb
+
+        connection = duckdb.connect()
+        try:
+            connection.register("t", self.read(columns))
+            found: list[dict[str, Any]] = connection.sql(sql).to_arrow_table().to_pylist()
+            return found
         finally:
             connection.close()
 
@@ -283,11 +362,14 @@ def _narrow(type_: pa.DataType) -> pa.DataType:
 def open_table(config: SparkSinkConfig, table: str, selection: RowSelection) -> TargetTable:
     """Opens the newest version of a table of a sink. Raises NotFoundError."""
     location = f"{config.location.rstrip('/')}/{table}"
+    files: _TableFiles
     if config.table_format == DELTA:
-        return LakeTable(_DeltaFiles(location, config.spark.s3), selection)
-    if config.table_format == ICEBERG:
-        return LakeTable(open_iceberg_table(config, table), selection)
-    return LakeTable(_ParquetFiles(location, config.spark.s3), selection)
+        files = _DeltaFiles(location, config.spark.s3)
+    elif config.table_format == ICEBERG:
+        files = open_iceberg_table(config, table)
+    else:
+        files = _ParquetFiles(location, config.spark.s3)
+    return EventLog(files, selection) if selection.is_log else LakeTable(files, selection)
 
 
 def open_iceberg_table(config: SparkSinkConfig, table: str) -> IcebergFiles:

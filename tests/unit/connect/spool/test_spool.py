@@ -187,6 +187,55 @@ def test_index_forgets_removed_segments_but_neither_offsets_nor_schemas(spool: P
     again.close()
 
 
+def test_topic_keeps_its_schema_when_its_last_removed_segment_has_tombstones_only(
+    spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connect.spool.writer._SHORTENED_AFTER", 2)
+    writer, reader = SpoolWriter(spool, "c"), opened(spool)
+    add(writer, 0, 1)
+    writer.add_segment(0, [(Run("t", [b"key"], [None], None, None, None), NOW_MS)], {"p0": "1"})
+    reader.refresh()
+    reader.confirm(reader.end)
+    writer.take_confirmed()
+    writer.remove_confirmed()
+    assert reader.refresh()
+    assert (reader.entries, reader.topics()) == ([], {"t": [0]})
+    writer.close()
+
+
+def test_reader_sees_a_line_only_after_it_is_durable(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, reader = SpoolWriter(spool, "c"), opened(spool)
+    sync, seen = os.fsync, []
+
+    def spy(descriptor: int) -> None:
+        reader.refresh()
+        seen.append(reader.end)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    add(writer, 0, 3)
+    monkeypatch.undo()
+    assert set(seen) == {START}
+    reader.refresh()
+    assert reader.end == SpoolPosition(1, 0)
+    writer.close()
+
+
+@pytest.mark.parametrize("torn", [0, 1, 20])
+def test_line_that_lost_only_its_end_in_a_crash_of_the_host_is_ended(spool: Path, torn: int) -> None:
+    reader = filled(spool)
+    reader.refresh()
+    reader.confirm(reader.end if not torn else SpoolPosition(1, 0))
+    content = (spool / NAME).read_bytes()
+    (spool / NAME).write_bytes(content[: -1 - torn])
+    writer = SpoolWriter(spool, "c")
+    assert (spool / NAME).read_bytes() == (content if not torn else content[: content[:-1].rfind(b"\n") + 1])
+    assert writer.offsets() == {"p0": "5" if not torn else "2"}
+    assert add(writer, 6, 1).first_row == (3 if torn else 6)
+    writer.close()
+    reader.close()
+
+
 # --- one writer, one reader
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -249,3 +250,36 @@ def test_all_keys_that_no_longer_exist_are_reported_beside_other_errors() -> Non
     errors = {value.name: value.errors for value in found if value.errors}
     assert errors.keys() == {"write.mode", *REMOVED_KEYS}
     assert all("no longer exist" in errors[key][0] for key in REMOVED_KEYS)
+
+
+ICEBERG = {"name": "lake", "topics": "t", "iceberg.tables": "db.t"}
+
+
+def test_commas_at_the_end_of_lists_name_nothing() -> None:
+    config = parse_iceberg_config(
+        {
+            **ICEBERG,
+            "iceberg.tables": "db.t,",
+            "iceberg.tables.default-partition-by": "bucket(id, 4), hours(ts),",
+            "iceberg.tables.default-id-columns": "id,",
+            "iceberg.table.db.t.partition-by": "truncate(name,2),",
+        }
+    )
+    assert config.routes is not None
+    assert config.routes.tables == ("db.t",)
+    assert config.table.layout.partition_columns == ("bucket(id,4)", "hours(ts)")
+    assert config.table.key_columns == ("id",)
+    assert config.of_table("db.t").layout.partition_columns == ("truncate(name,2)",)
+    delta = parse_config({**PROPS, "partition.columns": "day,", "key.columns": "id,"})
+    assert (delta.table.layout.partition_columns, delta.table.key_columns) == (("day",), ("id",))
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["iceberg.tables.default-partition-by", "iceberg.table.db.t.partition-by"],
+)
+def test_errors_of_the_iceberg_sink_name_the_keys_of_its_user(key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"for configuration {re.escape(key)}: Expected a column") as error:
+        parse_iceberg_config({**ICEBERG, key: "bucket(id)"})
+    assert error.value.key == key
+    assert "for configuration partition.columns" not in error.value.message

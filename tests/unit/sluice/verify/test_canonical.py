@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from connect.data import logical
 from connect.data.schema import Schema, Type
+from connect.data.struct import Struct
 from connect.verification import ColumnType
 from sluice.verify.canonical import column_forms, text_of_time
 
@@ -141,6 +142,43 @@ def test_arrays_are_compared_by_element() -> None:
     assert_equal(numbers, ColumnType.ARRAY, [1, None, 2], [1, None, 2])
     assert_different(numbers, ColumnType.ARRAY, [1, None], [1])
     assert_different(numbers, ColumnType.ARRAY, [], None)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({}, []),
+        ({"a": {}}, {"a": []}),
+        ("number:5", 5),
+        ("bytes:00", b"\0"),
+        (["a"], "a"),
+        ([["a", 1]], {"a": 1}),
+        ([["a", 1]], [("a", 1)]),
+        (True, "True"),
+        (None, "None"),
+        ("1970-01-01", dt.date(1970, 1, 1)),
+    ],
+)
+def test_nested_values_of_different_kinds_differ(one: Any, other: Any) -> None:
+    assert_different(None, ColumnType.NESTED, [one], [other])
+    assert_different(None, ColumnType.NESTED, {"a": one}, {"a": other})
+
+
+def test_nested_values_are_equal_whatever_stores_them() -> None:
+    schema = Schema(Type.STRUCT, fields=[("b", Schema.INT32), ("a", Schema.OPTIONAL_STRING)])
+    assert_equal(schema, ColumnType.NESTED, Struct(schema, [1, None]), {"a": None, "b": Decimal("1.0")})
+    map_ = Schema(Type.MAP, key_schema=Schema.STRING, value_schema=Schema.INT32)
+    assert_equal(map_, ColumnType.NESTED, {"x": 1, "y": 2}, [("y", 2), ("x", 1)])
+    assert_equal(map_, ColumnType.NESTED, {}, {})
+
+
+def test_number_that_a_column_of_32_bits_does_not_hold_differs() -> None:
+    single = struct.unpack("<f", struct.pack("<f", 0.1))[0]
+    assert_different(Schema.FLOAT64, ColumnType.FLOAT, 0.1, single)
+    assert_different(Schema.FLOAT64, ColumnType.FLOAT, 0.1, 0.1)  # as a driver reads the shortest text
+    assert_equal(Schema.FLOAT64, ColumnType.FLOAT, 0.5, 0.5)
+    assert_equal(Schema.FLOAT64, ColumnType.FLOAT, single, 0.1)
+    assert_equal(Schema.FLOAT32, ColumnType.FLOAT, 0.1, single)
 
 
 def test_other_types_have_common_forms() -> None:

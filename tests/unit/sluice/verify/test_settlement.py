@@ -42,7 +42,7 @@ class FakeReader:
 
     def __init__(self) -> None:
         self.plan = SimpleNamespace(key_size=1, sources=[SimpleNamespace(name="t")])
-        self.unwritten: set[Key] = set()
+        self.unwritten: set[tuple[str, Key]] = set()
         self.target: list[tuple[int, str | None]] = []
 
     def expected(self, table: object, batches: Iterator[SourceRows]) -> Iterator[FormRows]:
@@ -167,10 +167,20 @@ def test_placeholders_of_unavailable_values_are_counted_only(reader: FakeReader)
 
 def test_rows_that_the_pipeline_does_not_write_are_no_differences(reader: FakeReader) -> None:
     settlement, source = settlement_of(reader, 1), FakeSnapshot()
-    reader.unwritten.add(("1",))
+    reader.unwritten.add(("t", ("1",)))
     reader.target = [(1, "from before")]
     assert play(settlement, source, source) == []
     assert not settlement.open
+
+
+def test_row_that_the_pipeline_does_not_write_excuses_no_row_of_another_table(reader: FakeReader) -> None:
+    settlement, source = settlement_of(reader, 1), FakeSnapshot()
+    settlement.open[(1,)].source = "t", ("1",)
+    reader.unwritten.add(("other", ("1",)))
+    reader.target = [(1, "from before")]
+    for _ in range(ABSENT_ROUNDS - 1):
+        assert play(settlement, source, source) == []
+    assert play(settlement, source, source) == [DifferenceKind.EXTRA]
 
 
 @pytest.mark.parametrize(

@@ -213,26 +213,3 @@ def test_a_number_in_json_is_kept_or_refused(texts: list[str], schemas: bool, fo
     (batch,) = reader.decode_raw(raw, 0)
     values = batch.image["f"].to_pylist()[1:]
     assert [bits(v[0] if listed else v) for v in values] == [bits(float(t)) for t in texts]
-
-
-@pytest.mark.parametrize("in_json", [True, False])
-@pytest.mark.parametrize("where", ["field", "nested", "element"])
-def test_struct_without_fields_is_refused_by_name(where: str, in_json: bool) -> None:
-    empty = Schema(Type.STRUCT, optional=True, fields=())
-    marker: Schema = empty
-    value: Any = Struct(empty)
-    if where == "nested":
-        marker = SchemaBuilder.struct().optional().field("n", schema(Type.INT32)).field("inner", empty).build()
-        value = Struct(marker, [1, Struct(empty)])
-    elif where == "element":
-        marker, value = Schema(Type.ARRAY, optional=True, value_schema=empty), [value]
-    row = SchemaBuilder.struct().field("id", schema(Type.INT32)).field("e", marker).build()
-    expected = {"field": "field e", "nested": "field e: field inner", "element": "field e"}[where]
-    converter = JsonConverter()
-    converter.configure({"schemas.enable": "true"}, is_key=False)
-    record = Struct(row, [1, value])
-    line = converter.from_connect_data("t", row, record)
-    reader = decoder(converter, schemas=True)
-    raw, records = RawBuffer("t", [0], [0], [None], [line]), [SinkRecord("t", 0, None, None, row, record, 0)]
-    with pytest.raises(DataError, match=f"{expected}: a struct without fields cannot become a column; remove it"):
-        _ = reader.decode_raw(raw, 0) if in_json else reader.decode_records(records, 0)

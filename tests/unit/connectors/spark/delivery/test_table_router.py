@@ -5,8 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from connectors.spark.config import parse_config
+from connectors.spark.config import TableConfig, parse_config
+from connectors.spark.decode.change_batch import IGNORED
 from connectors.spark.delivery.table_router import TableRouter
+from connectors.spark.plan.rows import RowPreparation
 from tests.unit.connectors.spark.delivery.fakes import changes, offsets_of
 
 PROPS = {"name": "lake", "topics": "t", "table.location": "/lake"}
@@ -35,47 +37,33 @@ def test_records_are_divided_by_their_source(router: TableRouter) -> None:
     assert router.tables_of("t") == {"a", "b"}
 
 
-def test_first_tombstones_of_a_topic_without_a_table_are_ignored_and_counted(
-    router: TableRouter, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_tombstones_that_name_no_table_are_ignored_and_counted(router: TableRouter, caplog: pytest.LogCaptureFixture) -> None:
     assert routed(router, changes([4, 5], ops=GONE * 2)) == []
     assert routed(router, changes([6], ops=GONE)) == []
     assert router.ignored_tombstones == 3
     (message,) = (record.getMessage() for record in caplog.records)
     assert "topic t, from offset 4 of partition 0 on" in message
-    assert "the topic has no table yet" in message
 
 
-def test_tombstones_go_to_the_table_that_is_known_from_disk(router: TableRouter) -> None:
+def test_tombstone_deletes_no_row_of_the_only_table_that_a_topic_had_so_far(router: TableRouter) -> None:
+    """Its own table may be one whose events log compaction has removed but for the tombstone."""
     router.add_tables("t", ["a"])
-    assert routed(router, changes([1], ops=GONE)) == [("a", [1])]
-
-
-def test_tombstones_go_to_a_table_that_a_later_record_of_their_batch_names(router: TableRouter) -> None:
-    batch = changes([1, 2], ops=["tombstone", "c"], tables=[None, "a"])
-    assert sorted(routed(router, batch)) == [("a", [1]), ("a", [2])]
-    assert router.ignored_tombstones == 0
-
-
-def test_tombstones_of_a_topic_with_two_tables_go_where_their_key_fits(router: TableRouter) -> None:
-    keys = pa.table({"id": pa.array([1, None]), "code": pa.array([None, "x"])})
-    routed(router, changes([1, 2], ops=["c", "c"], tables=["a", "b"], keys=keys))
-    assert routed(router, changes([3, 4], ops=GONE * 2, keys=keys)) == [("a", [3]), ("b", [4])]
-    assert router.ignored_tombstones == 0
-    other = pa.table({"id": [1], "code": ["x"]})
-    assert routed(router, changes([5], ops=GONE, keys=other)) == []
-    assert router.ignored_tombstones == 1
-
-
-def test_tombstones_that_several_tables_may_have_are_counted_and_not_guessed(router: TableRouter) -> None:
     keys = pa.table({"id": [1, 1]})
-    routed(router, changes([1, 2], ops=["c", "c"], tables=["a", "b"], keys=keys))
-    assert routed(router, changes([3], ops=GONE, keys=keys.slice(0, 1))) == []
-    assert router.ignored_tombstones == 1
-    # The key of a table that was found on disk is not known.
-    router.add_tables("u", ["c", "d"])
-    assert router.route("u", [changes([1], topic="u", ops=GONE, keys=keys.slice(0, 1))]) == ([], [])
-    assert router.ignored_tombstones == 2
+    batch = changes([1, 2], ops=["c", "tombstone"], tables=["a", None], keys=keys)
+    found, bad_records = router.route("t", [batch])
+    assert [(table, part.meta["op"].to_pylist()) for table, part in found] == [("a", ["c"]), ("a", [IGNORED])]
+    assert (bad_records, router.ignored_tombstones) == ([], 1)
+    for mode in ("upsert", "append"):
+        config = TableConfig(mode, ("id",), "hard", "add", (), keep_tombstones=True)
+        prepared = RowPreparation("a", config).prepare({"id": pa.int64()}, [part for _, part in found], ("id",))
+        assert prepared is not None
+        assert [row for part in prepared.changes for row in part.image.to_pylist()] == [{"id": 1}]
+
+
+def test_records_without_a_table_name_are_refused_although_their_topic_has_one_table(router: TableRouter) -> None:
+    router.add_tables("t", ["a"])
+    found, bad_records = router.route("t", [changes([7])])
+    assert (found, len(bad_records)) == ([], 1)
 
 
 def test_a_change_without_a_table_name_is_a_bad_record(router: TableRouter) -> None:

@@ -102,7 +102,7 @@ class Executor:
         props = {"topics": "t", "table.location": str(self.folder), "spark.engine": "executors", "metadata.columns": "none"}
         config = parse_config({**props, **{name.replace("__", "."): value for name, value in more.items()}})
         whole = OffsetRange(P0, 0, len(log))
-        job = RangeJob(config, Reader(log, fails_at=fails_at, headers=headers or {}), [whole] * ranges, self.targets, ({}, {}))
+        job = RangeJob(config, Reader(log, fails_at=fails_at, headers=headers or {}), [whole] * ranges, self.targets, {})
         job = pickle.loads(pickle.dumps(job))
         return [pickle.loads(pickle.dumps(part)) for part in RangeProcessor(job, whole).run()]
 
@@ -196,7 +196,7 @@ def test_records_name_their_tables(executor: Executor) -> None:
     assert isinstance(written, WrittenPart)
     assert [row["id"] for row in executor.rows("a", written)] == [1, 3]
     assert part.tables["b"] == UnknownTable()
-    assert part.knowledge[0] == {"t": frozenset({"a", "b"})}
+    assert part.knowledge == {"t": frozenset({"a", "b"})}
 
 
 def test_new_columns_are_asked_for_or_left_to_the_driver_of_a_small_job(executor: Executor) -> None:

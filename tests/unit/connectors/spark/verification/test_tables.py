@@ -10,10 +10,10 @@ from pyarrow import parquet
 from pyiceberg.catalog import load_catalog
 
 from connect.errors import ConfigError
-from connect.verification import KeyFilter
+from connect.verification import EventTable, KeyFilter, PartitionEvents
 from connectors.spark.config import parse_config
 from connectors.spark.verification.sink import SparkVerification
-from connectors.spark.verification.tables import open_iceberg_table
+from connectors.spark.verification.tables import open_iceberg_table, python_values
 
 EVENTS = {
     "id": [1, 2, 3, 1, 2, 4],
@@ -42,6 +42,24 @@ def test_newest_event_of_each_key_counts_unless_it_is_a_delete(folder: Path) -> 
     assert sorted(rows) == [(1, "a2"), (3, "c"), (4, "d")]
     (batch,) = table.rows(["id"], KeyFilter("id", [3, 2]))
     assert batch["id"] == [3]
+
+
+def test_events_are_counted_by_partition_and_repeated_ones_are_found(folder: Path) -> None:
+    parquet.write_table(
+        pa.table({**EVENTS, "__partition": [0] * 5 + [1], "__offset": [0, 1, 5, 5, 4, 7]}), folder / "t" / "part.parquet"
+    )
+    table = sink(folder, metadata_columns="__op,__partition,__offset").open("t", ("id",))
+    assert isinstance(table, EventTable)
+    assert table.partition_events() == [
+        PartitionEvents(None, 0, events=5, offsets=4, first=0, last=5, repeated=[5]),
+        PartitionEvents(None, 1, events=1, offsets=1, first=7, last=7, repeated=()),
+    ]
+
+
+def test_maps_are_read_as_dicts() -> None:
+    type_ = pa.list_(pa.struct([("m", pa.map_(pa.string(), pa.map_(pa.int64(), pa.string())))]))
+    column = pa.array([[{"m": []}, {"m": [("a", [(1, "x")])]}], None], type_)
+    assert python_values(column) == [[{"m": {}}, {"m": {"a": {1: "x"}}}], None]
 
 
 def test_table_of_events_without_their_places_is_refused(folder: Path) -> None:

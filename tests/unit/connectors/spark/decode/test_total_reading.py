@@ -1,0 +1,100 @@
+"""Random documents without a schema: each value is in its row, or the record is errant and its error names the field."""
+
+from __future__ import annotations
+
+import decimal
+import json
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from connect.converters.json.converter import JsonConverter
+from connectors.spark.config import TableConfig
+from connectors.spark.decode.raw_buffer import RawBuffer
+from connectors.spark.decode.tolerant_decoding import decode_raw_tolerantly
+from connectors.spark.decode.topic_decoder import TopicDecoder
+from connectors.spark.plan.evolution import Columns, missing_columns, with_additions
+from connectors.spark.plan.rows import RowPreparation
+from connectors.spark.plan.truncates import NO_FEEDS
+from connectors.spark.tables.planned_rows import split_bad_records
+
+D = decimal.Decimal
+NUMBERS = (int, float, decimal.Decimal)
+NAMES = st.sampled_from(["a", "b", "x", "y"])
+LEAVES = (
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text("aü", max_size=2) | st.sampled_from([0.5, -2.25, 1e300])
+)
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=2), max_leaves=5)
+PAIRS = st.lists(st.tuples(st.sampled_from(["k", "l"]), VALUES).map(list), max_size=2, unique_by=lambda pair: pair[0])
+DOCUMENTS = st.lists(st.dictionaries(NAMES, VALUES | PAIRS, min_size=1, max_size=3), min_size=1, max_size=4)
+XS = pa.struct([("x", pa.int64())])
+TABLES: list[Columns | None] = [
+    None,
+    {"id": pa.int64(), "a": pa.map_(pa.string(), XS), "b": pa.list_(pa.map_(pa.string(), pa.list_(XS)))},
+    {"id": pa.int64(), "a": pa.struct([("a", pa.map_(pa.string(), pa.int64()))]), "x": pa.list_(XS), "y": pa.string()},
+]
+
+
+def has(column: Any, value: Any) -> bool:
+    """Whether the column has each value that is in this one."""
+    if isinstance(column, list) and isinstance(value, list | dict) and column and isinstance(column[0], tuple):
+        found, wanted = dict(column), dict(value)
+        return found.keys() == wanted.keys() and all(has(found[name], one) for name, one in wanted.items())
+    if isinstance(value, dict):
+        return all(has((column or {}).get(name) if isinstance(column, dict | None) else None, one) for name, one in value.items())
+    if isinstance(value, list):
+        if column is None:
+            return not any(map(has_values, value))  # arrays of objects without values have no column yet
+        return isinstance(column, list) and len(value) == len(column) and all(map(has, column, value))
+    if isinstance(column, NUMBERS) and isinstance(value, NUMBERS) and bool not in (type(column), type(value)):
+        return D(str(column)) == D(str(value))
+    return value is None or (type(column) is type(value) and bool(column == value))
+
+
+def has_values(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(has_values, value.values()))
+    if isinstance(value, list):
+        return not value or any(map(has_values, value))
+    return value is not None
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@example([{"a": {"k": {"x": 1, "y": "new"}}}], [{"a": [["k", {"x": 1, "b": "newer"}]]}], 1)
+@example([{"id": 1, "a": {}}], [{"a": {"b": [{}]}}], 0)
+@example([{"b": [{"k": [{"x": 1, "y": 2}]}]}], [{"b": [[["k", [{"x": 1, "a": 3}]]]]}], 1)
+@example([{"a": None}], [{"x": {}, "a": []}, {"x": []}], 0)
+@example([{"a": None}], [{"x": {}}, {"a": [], "x": []}], 1)
+@given(DOCUMENTS, DOCUMENTS, st.integers(0, len(TABLES) - 1))
+def test_each_value_of_a_document_is_in_its_row_or_the_record_is_errant(
+    first: list[dict[str, Any]], second: list[dict[str, Any]], number: int
+) -> None:
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "false"}, is_key=False)
+    decoder = TopicDecoder(
+        "t", converter, converter, key_schemas=False, value_schemas=False, fill_defaults=False, key_name=None,
+        needs_names=False, needs_keys=False,
+    )  # fmt: skip
+    table = TABLES[number]
+    decoder.inferred_value_schema.set_types(table or {})
+    rows = RowPreparation("t", TableConfig("append", (), "hard", "add", ("__offset",), keep_tombstones=True))
+    for part in (first, second):
+        lines = [json.dumps(node).encode() for node in part]
+        raw = RawBuffer("t", [0] * len(part), list(range(len(part))), [None] * len(part), list(lines))
+        batches, bad = decode_raw_tolerantly(decoder, raw, 0)
+        good, unfit = split_bad_records(rows, table, (), (), batches, NO_FEEDS)
+        bad += unfit
+        for one in bad:
+            assert any(word in one.reason.message for word in ("field ", "column ", "no field of these records")), one
+        prepared = rows.prepare(table, good, ())
+        written = set()
+        for batch in [] if prepared is None else prepared.changes:
+            for offset, row in zip(batch.meta["offset"].to_pylist(), batch.image.to_pylist(), strict=True):
+                written.add(offset)
+                assert has(row, part[offset]), (part[offset], row)
+        assert written | {one.offset for one in bad} == set(range(len(part)))
+        if prepared is not None:
+            table = with_additions(table or {}, prepared.incoming)
+            assert not missing_columns(table, prepared.incoming)
