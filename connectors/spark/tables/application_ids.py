@@ -86,16 +86,21 @@ class StoredOffsets:
             present = identify(stored.partition.topic)
             if present is None:
                 continue  # nobody will read it
-            if not _is_same(stored.identity, present):
-                where = "another cluster" if stored.identity.cluster_id != present.cluster_id else "a topic that was recreated"
-                raise OtherTopicError(
-                    f"table {table} holds {stored.partition} up to offset {end} from {where} (cluster "
-                    f"{stored.identity.cluster_id}, topic ID {stored.identity.topic_id}; the topic is now {present.topic_id} in "
-                    f"cluster {present.cluster_id}). Stop the connector and reset its offsets over REST "
-                    "(DELETE /connectors/<name>/offsets) to read the new topic, or write it into another table"
-                )
+            require_same_topic(table, stored.partition, end, stored.identity, present)
             ends[stored.partition] = max(end, ends.get(stored.partition, 0))
         return ends
+
+
+def require_same_topic(table: str, partition: TopicPartition, end: int, stored: TopicIdentity, present: TopicIdentity) -> None:
+    """Raises OtherTopicError when rows of a table come from another topic than the present one of the name."""
+    if _is_same(stored, present):
+        return
+    where = "another cluster" if stored.cluster_id != present.cluster_id else "a topic that was recreated"
+    raise OtherTopicError(
+        f"table {table} holds {partition} up to offset {end} from {where} (cluster {stored.cluster_id}, topic ID "
+        f"{stored.topic_id}; the topic is now {present.topic_id} in cluster {present.cluster_id}). Stop the connector and reset "
+        "its offsets over REST (DELETE /connectors/<name>/offsets) to read the new topic, or write it into another table"
+    )
 
 
 def _is_same(stored: TopicIdentity, present: TopicIdentity) -> bool:

@@ -25,7 +25,7 @@ from connectors.spark.plan.rows import PreparedRows, RowPreparation
 from connectors.spark.plan.truncate_order import TruncateOrder
 from connectors.spark.plan.widening import widened_columns
 from connectors.spark.tables.executor_files import WriteTarget, WrittenRows
-from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges
+from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges, of_first_partition
 from connectors.spark.tables.planned_rows import rows_to_append, split_bad_records
 from connectors.spark.tables.planned_upserts import plan_upsert
 from connectors.spark.tables.table import OffsetCommit, Table, TableState, Upsert
@@ -104,16 +104,22 @@ class TableWriter:
             if not new and not skipped:
                 self.progress.skipped += sum(c.num_rows for c in changes) - written
                 return
-            # A truncate that keeps the rows applies to those of earlier commits.
             keeps_rows = (self._settings.soft_deletes or self._settings.keeps_versions) and not self._settings.orders_by_source
-            part = deduplicate.before_truncate(new) if new and keeps_rows else new
-            is_last = part is new
+            part: Sequence[ChangeBatch] = new
+            is_last = True
+            if state.one_partition:
+                part, skipped, is_last = of_first_partition(new, skipped)
+            elif new and keeps_rows:
+                # A truncate that keeps the rows applies to those of earlier commits.
+                part = deduplicate.before_truncate(new)
+                is_last = part is new
+                skipped = skipped if is_last else {}
             names = state.partition_columns
             prepared = self._rows.prepare(state.columns, part, self._keys, partition_columns=names) if part else None
             # Unless the commit succeeds for certain, the state must be read again.
             self._state = None
             try:
-                landed = self._write(state, part, prepared, skipped if is_last else {})
+                landed = self._write(state, part, prepared, skipped)
             except (DataError, RetriableError):
                 raise
             except Exception as e:
