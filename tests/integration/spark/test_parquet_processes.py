@@ -163,9 +163,8 @@ def test_plain_readers_see_each_record_once_while_two_processes_write(tmp_path: 
             assert answers(racers) == ["ready\n", "ready\n"]
             release(racers)
             # Between these calls, files may appear at any moment.
-            by_duckdb = (
-                [row[0] for row in duckdb.sql(f"SELECT o FROM '{path}/*.parquet' ORDER BY o").fetchall()] if number else []
-            )
+            found = duckdb.execute(f"SELECT o FROM '{path}/*.parquet' ORDER BY o").fetchall() if number else []
+            by_duckdb = [row[0] for row in found]
             assert by_duckdb == list(range(len(by_duckdb)))
             by_arrow = offsets(path) if number else []
             assert by_arrow == list(range(len(by_arrow)))

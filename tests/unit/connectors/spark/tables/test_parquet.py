@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from connect.errors import ConnectError, RetriableError, SchemaError
+from connect.errors import BadRequestError, ConnectError, RetriableError, SchemaError
 from connect.record import TopicPartition
 from connect.sink import TopicIdentity
 from connectors.spark.config import TableConfig, parse_config
+from connectors.spark.connector import SparkSink
 from connectors.spark.decode.change_batch import ChangeBatch, make_meta
 from connectors.spark.tables import find_tables
 from connectors.spark.tables.application_ids import OtherTopicError
@@ -71,6 +72,8 @@ def test_task_with_outdated_offsets_cannot_append_and_goes_on_where_the_winner_e
     assert zombie.load([PARTITION]).ends == {PARTITION: 5}
     assert append(zombie, 5, 8) == 8
     assert append(owner, 5, 7) is None
+    assert append(zombie, 9, 10) is None, "there would be a gap"
+    assert append(zombie, 6, 10) is None
     assert visible(path) == [(0, offset) for offset in range(8)]
 
 
@@ -142,6 +145,17 @@ def test_moved_offsets_begin_the_next_generation_of_names(tmp_path: Path) -> Non
     assert append(task, 7, 8, OTHER) == 8
     assert ends(path) == {PARTITION: 6, OTHER: 8}
     assert visible(path) == sorted([(0, o) for o in (*range(5), *range(2, 6))] + [(1, o) for o in (*range(4), 7)])
+
+
+def test_offsets_are_changed_over_rest_unless_rows_would_be_added_again(tmp_path: Path) -> None:
+    append(open_table(tmp_path / "t"), 0, 5)
+    props = {"name": "c", "topics": "t", "table.format": "parquet", "table.location": str(tmp_path)}
+    with pytest.raises(BadRequestError, match=r"records of t-0 up to offset 5.*append\.replay=repeat"):
+        SparkSink().alter_offsets(props, {PARTITION: 2})
+    assert SparkSink().alter_offsets(props, {PARTITION: 7})
+    assert ends(tmp_path / "t") == {PARTITION: 7}
+    assert SparkSink().alter_offsets({**props, "append.replay": "repeat"}, {PARTITION: None})
+    assert ends(tmp_path / "t") == {}
 
 
 def test_request_that_loses_against_a_task_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
