@@ -112,11 +112,10 @@ def test_full_disk_of_a_parquet_table_loses_nothing(run: Any, topic: Any, disk: 
     task_run.deliver()
     task_run.commit()
     t.add(None, VALUE)
-    for free_blocks in (0, 1):
-        disk.fill(free_blocks * BLOCK_BYTES)
-        task_run.deliver()
-        with pytest.raises(ConnectError, match=f"cannot write to {disk.folder}/t{FULL}"):
-            task_run.commit()
+    disk.fill()
+    task_run.deliver()
+    with pytest.raises(ConnectError, match=f"cannot write to {disk.folder}/t{FULL}"):
+        task_run.commit()
     task_run.task.close()
     disk.clear()
     restarted = run(props, [t], raw=True, group={})
@@ -174,7 +173,7 @@ def test_store_with_wrong_credentials_fails_the_task_and_an_unavailable_one_is_r
     t.add(None, VALUE)
     task_run.deliver()
     s3.stop()
-    with pytest.raises(RetriableError, match=rf"{location}/t.*Could not connect to server"):
+    with pytest.raises(RetriableError, match=r"cannot write .*/lake/t/sluice-t-0-.*error sending request"):
         task_run.commit()
     task_run.task.close()
 
