@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from connect.converters.api import Converter
@@ -25,6 +25,8 @@ class TopicIdentity:
     cluster_id: str
     topic_id: str
     """Kafka's topic UUID as Kafka's tools print it; ``-`` when the broker has none."""
+    partitions: int = field(default=1, compare=False)
+    """The number of the topic's partitions when the broker was asked."""
 
 
 class RawRecord(NamedTuple):

@@ -13,6 +13,7 @@ from typing import Any
 from confluent_kafka import cimpl
 
 _PRODUCER = 0
+_BROKER = 1
 
 
 class Request(IntEnum):
@@ -33,6 +34,7 @@ def _library() -> ctypes.CDLL:
         "rd_kafka_mock_cluster_destroy": (None, [handle]),
         "rd_kafka_mock_cluster_bootstraps": (ctypes.c_char_p, [handle]),
         "rd_kafka_mock_topic_create": (ctypes.c_int, [handle, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]),
+        "rd_kafka_mock_broker_set_down": (ctypes.c_int, [handle, ctypes.c_int32]),
         "rd_kafka_mock_clear_request_errors": (None, [handle, ctypes.c_int16]),
         "rd_kafka_mock_push_request_errors_array": (None, [handle, ctypes.c_int16, ctypes.c_size_t, errors]),
     }
@@ -65,6 +67,10 @@ class MockKafka:
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
         assert self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1) == 0
+
+    def go_down(self) -> None:
+        """Ends all connections, and accepts no others. The port remains taken, so that no other server answers there."""
+        assert self._library.rd_kafka_mock_broker_set_down(self._cluster, _BROKER) == 0
 
     def refuse(self, request: Request, *codes: int) -> None:
         """Makes the next requests of this type fail with these error codes, in order, without any effect."""

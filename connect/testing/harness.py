@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
@@ -234,7 +235,8 @@ class SinkContext:
         return _done()
 
     def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
-        return {topic: self.identities.get(topic, TopicIdentity("memory", "-")) for topic in topics}
+        partitions = Counter(tp.topic for tp in self.assignment())
+        return {topic: self.identities.get(topic, TopicIdentity("memory", "-", partitions[topic] or 1)) for topic in topics}
 
 
 class SinkHarness:

@@ -17,12 +17,11 @@ from connectors.spark.tables.delta.data_files import DataFileWriter
 from connectors.spark.tables.delta.file_format import DeltaFormat
 from connectors.spark.tables.delta.file_target import DeltaFileTarget
 from connectors.spark.tables.delta.layout import TableLayout
-from connectors.spark.tables.delta.upsert import write_ordered, write_upsert
 from connectors.spark.tables.executor_files import FileTarget
 from connectors.spark.tables.files.compaction import CompactionSettings, choose_sources, merge_files
 from connectors.spark.tables.files.file_reader import read_file
 from connectors.spark.tables.files.indexed_files import IndexedFiles, has_keys
-from connectors.spark.tables.iceberg.soft_truncate import mark_deleted
+from connectors.spark.tables.patch import planned_patch
 from connectors.spark.tables.source_order.order_state import FOLDER, OrderStateFiles
 from connectors.spark.tables.source_order.ordering import SourceOrder
 from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
@@ -88,15 +87,12 @@ class FilesOnlyTable:
         storage = self._storage
         indexed = self._files({name: upsert.columns[name] for name in upsert.keys})
         find, live, layout = indexed.find, indexed.live, TableLayout(dict(upsert.columns))
-        if upsert.by_source:
-            state, writer = storage.order_state, self._writer
-            written = write_ordered(upsert, self.order, state, find, live, writer, layout, fail_unavailable=False)
-        else:
-            written = write_upsert(upsert, find, live, self._writer, layout, None, fail_unavailable=False)
-        self.unavailable += written.unavailable
+        with planned_patch(upsert, find, live, self.order, storage.order_state, fail_unavailable=False) as patch:
+            change, ordered = TableChange(patch.rows), patch.ordered
+            change.write(patch, live, self._writer, layout)
+        self.unavailable += patch.unavailable
         if self.crashes:
             raise Crash
-        change, ordered = written.change, written.ordered
         self._apply(change)
         storage.ends |= commit.ends
         if ordered is not None:
@@ -146,16 +142,3 @@ class FilesOnlyTable:
 
     def progress(self) -> Mapping[str, Any]:
         return self.order.figures()
-
-    def mark_deleted(self, before: str) -> None:
-        """Marks rows as deleted that are older than a position."""
-        columns = self._storage.columns
-        assert columns is not None
-        rows = pa.Table.from_pylist(self.rows(), pa.schema(list(columns.items())))
-        marked = mark_deleted(before)(rows)
-        change = TableChange(marked)
-        layout = TableLayout(dict(columns))
-        change.removes = [{"path": path} for path in self._storage.adds]
-        change.write_rows(self._writer, layout)
-        self._apply(change)
-        self._indexed = None

@@ -35,12 +35,15 @@ def describe_topic_identities(java: Mapping[str, str], topics: Collection[str]) 
         found = {}
         for topic, future in described.items():
             try:
-                topic_id = str(future.result(_TIMEOUT_S + 1).topic_id)
+                description = future.result(_TIMEOUT_S + 1)
+                topic_id = str(description.topic_id)
             except KafkaException as e:
                 if e.args[0].code() in _UNKNOWN:
                     continue
                 raise
-            found[topic] = TopicIdentity(cluster.cluster_id or "-", "-" if topic_id == _NO_ID else topic_id)
+            found[topic] = TopicIdentity(
+                cluster.cluster_id or "-", "-" if topic_id == _NO_ID else topic_id, len(description.partitions)
+            )
     except KafkaException as e:
         admin.poll(0)  # runs the client's callbacks
         raise kafka_error(e.args[0], doing, bootstrap, report.error) from e

@@ -75,6 +75,7 @@ class SinkLoop:
         self._max_records = runtime.max_records
         self._errors = errors
         self._positions = SinkPositions()
+        handle.meter.watch_partitions(self._positions.assigned)
         self._pauses = ConsumptionPauses(consumer, self._positions.assigned)
         self._decoder = MessageDecoder(handle, runtime.converters, runtime.chain, errors, self._positions)
         plugins = runtime.converters, runtime.chain
@@ -218,5 +219,4 @@ class SinkLoop:
             if end is not None:
                 lag[str(partition)] = max(0, end - (current or 0))
         self._handle.report_lag(lag, is_paused=self._pauses.by_sink)
-        self._handle.meter.set_partitions(len(self._positions.assigned))
         self._handle.meter.set_active(uncommitted)

@@ -191,16 +191,16 @@ class RangeProcessor:
 
     def _prepare(self, rows: RowPreparation, target: WriteTarget, changes: list[ChangeBatch]) -> PreparedRows | None:
         """Prepares the changes, and takes bad records out of the list."""
-        columns, partitions = target.columns, target.partition_columns
+        columns, partitions, feeds = target.columns, target.partition_columns, target.feeds
         try:
-            return rows.prepare(columns, changes, target.keys, partition_columns=partitions)
+            return rows.prepare(columns, changes, target.keys, partition_columns=partitions, feeds=feeds)
         except DataError:
-            good, bad_records = split_bad_records(rows, columns, partitions, target.keys, changes)
+            good, bad_records = split_bad_records(rows, columns, partitions, target.keys, changes, feeds)
             if not bad_records:
                 raise
             self._part.bad_records += bad_records
             changes[:] = good
-        return rows.prepare(columns, changes, target.keys, partition_columns=partitions) if changes else None
+        return rows.prepare(columns, changes, target.keys, partition_columns=partitions, feeds=feeds) if changes else None
 
     def _write_files(self, prepared: PreparedRows, settings: TableConfig, files: FileTarget) -> WrittenPart | None:
         """None for changes that the driver has to apply."""

@@ -8,7 +8,6 @@ kept.
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,12 +20,8 @@ from connectors.spark.decode.change_batch import (
     DELETE,
     FIELDS,
     MESSAGE,
-    META,
     OPERATION,
-    PARTITION_ID,
-    POSITION,
     SEQUENCE,
-    SOURCE_MS,
     TOMBSTONE,
     TRUNCATE,
     ChangeBatch,
@@ -34,6 +29,7 @@ from connectors.spark.decode.change_batch import (
 from connectors.spark.decode.present_fields import rows_with
 from connectors.spark.decode.toast import placeholders
 from connectors.spark.plan.key_changes import follow_key_changes, has_moved
+from connectors.spark.plan.truncates import TruncatePoint, drop_before_truncate, drop_truncates, truncates_as_deletes
 
 TOPIC_ID = "topic"
 """Column of ``meta`` after changes of several topics are concatenated."""
@@ -43,17 +39,9 @@ _NULLS = "nulls"
 
 
 @dataclass(frozen=True, slots=True)
-class TruncatePoint:
-    """The last truncate of a batch, with its position and time (milliseconds since 1970) in the source if they are known."""
-
-    position: str | None
-    source_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class DeduplicatedChanges:
     """One row per key. ``deleted`` marks keys whose last change was a delete; ``keep`` marks, by column, rows that keep the
-    table's value. ``truncate``: the table must be emptied first. ``unavailable`` counts values that are null because they are
+    table's value. ``truncate`` deletes all rows that are older. ``unavailable`` counts values that are null because they are
     unavailable. ``missing`` marks the rows of ``keep`` that keep a value because no change had the column."""
 
     rows: pa.Table
@@ -92,11 +80,20 @@ def latest_per_key(
     ``unavailable`` is the placeholder for unavailable values; with ``unavailable_is_null``, they become null. ``may_lack`` are
     columns whose value is kept if the record does not have them (``meta`` names the fields of each record).
     """
-    changes = sort_by_sequence(changes)
-    changes, truncate = drop_before_truncate(changes, delete_mode)
+    changes, truncates = without_truncates(sort_by_sequence(changes), keys, delete_mode)
+    truncate = truncates[0] if truncates else None
     return latest_of_sorted(
         changes, truncate, keys, delete_mode, unavailable, unavailable_is_null=unavailable_is_null, may_lack=may_lack
     )
+
+
+def without_truncates(
+    changes: ChangeBatch, keys: Sequence[str], delete_mode: str
+) -> tuple[ChangeBatch, list[TruncatePoint]]:  # fmt: skip
+    """What sorted changes do to the rows of their keys; and the truncates, which concern the table's other rows, too."""
+    if delete_mode == IGNORE:
+        return drop_truncates(changes), []
+    return truncates_as_deletes(changes, keys) if delete_mode == SOFT else drop_before_truncate(changes)
 
 
 def latest_of_sorted(
@@ -214,63 +211,6 @@ def sort_by_sequence(changes: ChangeBatch) -> ChangeBatch:
         order = pc.sort_indices(changes.meta[SEQUENCE])
         changes = ChangeBatch(changes.topic, changes.meta.take(order), changes.image.take(order), None)
     return changes
-
-
-def before_truncate(changes: Sequence[ChangeBatch]) -> Sequence[ChangeBatch]:
-    """The changes from before the first truncate that has any before it; all of them, if there is none."""
-    meta = pa.concat_tables(
-        [one.meta.select(META.names).append_column(TOPIC_ID, pa.repeat(pa.scalar(one.topic), one.num_rows)) for one in changes]
-    )
-    found = _find_truncate(meta)
-    if found is None:
-        return changes
-    at, kept = found
-    earlier = pc.and_(pc.invert(kept), pc.not_equal(meta[SEQUENCE], meta[SEQUENCE][at]))
-    if not pc.any(earlier).as_py():
-        return changes
-    starts = itertools.accumulate((one.num_rows for one in changes), initial=0)
-    parts = [one.filter(earlier.slice(start, one.num_rows)) for one, start in zip(changes, starts, strict=False)]
-    # There may be another truncate among them.
-    return before_truncate([part for part in parts if part.num_rows])
-
-
-def contains_truncate(changes: Sequence[ChangeBatch]) -> bool:
-    return any(_find_truncate(one.meta) is not None for one in changes)
-
-
-def _find_truncate(meta: pa.Table) -> tuple[int, pa.ChunkedArray] | None:
-    """The row of the last truncate, and a mask of the changes after it. In its own partition, order is the order of arrival; a
-    change from another partition is compared by its position in the source, and by arrival only if that is unknown."""
-    truncates = pc.fill_null(pc.equal(meta[OPERATION], TRUNCATE), False)
-    if not pc.any(truncates).as_py():
-        return None
-    rows = pc.indices_nonzero(truncates).to_pylist()
-    at = max(rows, key=lambda i: (meta[POSITION][i].as_py() or "", meta[SEQUENCE][i].as_py()))
-    position = meta[POSITION][at].as_py()
-    kept = pc.greater(meta[SEQUENCE], meta[SEQUENCE][at])
-    if position is not None:
-        elsewhere = pc.not_equal(meta[PARTITION_ID], meta[PARTITION_ID][at])
-        if TOPIC_ID in meta.column_names:
-            elsewhere = pc.or_(elsewhere, pc.not_equal(meta[TOPIC_ID], meta[TOPIC_ID][at]))
-        is_later = pc.fill_null(pc.greater(meta[POSITION], position), kept)
-        kept = pc.if_else(elsewhere, is_later, kept)
-    return at, pc.and_(kept, pc.invert(truncates))
-
-
-def drop_before_truncate(changes: ChangeBatch, delete_mode: str) -> tuple[ChangeBatch, TruncatePoint | None]:
-    """Drops changes before the last truncate."""
-    found = _find_truncate(changes.meta)
-    if found is None:
-        return changes, None
-    if delete_mode == IGNORE:
-        return changes.filter(pc.fill_null(pc.not_equal(changes.meta[OPERATION], TRUNCATE), True)), None
-    at, kept = found
-    return changes.filter(kept), TruncatePoint(changes.meta[POSITION][at].as_py(), changes.meta[SOURCE_MS][at].as_py())
-
-
-def drop_truncated(changes: ChangeBatch, position: str) -> ChangeBatch:
-    """Drops changes from before a truncate at this position that arrive after it, from another partition."""
-    return changes.filter(pc.fill_null(pc.greater_equal(changes.meta[POSITION], position), True))
 
 
 def find_unavailable(image: pa.Table, keys: Sequence[str], deleted: pa.ChunkedArray, word: str) -> dict[str, pa.ChunkedArray]:

@@ -103,6 +103,14 @@ def metadata_columns(meta: pa.Table, wanted: Sequence[str], deleted: pa.ChunkedA
     return found
 
 
+def deleted_metadata(meta: pa.Table, wanted: Sequence[str]) -> dict[str, pa.Scalar]:
+    """The metadata columns of rows that a change with this metadata, one row, deletes."""
+    at = meta.column_names.index(OPERATION)
+    meta = meta.set_column(at, OPERATION, pa.array([DELETE]))
+    columns = metadata_columns(meta, wanted, pa.chunked_array([pa.array([True])]))
+    return {name: column[0] for name, column in columns.items()}
+
+
 def image_with_keys(changes: ChangeBatch) -> ChangeBatch:
     """Fills in columns of the record key where there is no image: tombstones, and deletes without before."""
     image = changes.image.drop_columns([""]) if "" in changes.image.column_names else changes.image

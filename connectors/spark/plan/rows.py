@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from connect.errors import ConnectError, DataError, SchemaError
 from connectors.spark.config import TableConfig
+from connectors.spark.config_keys import IGNORE
 from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, SEQUENCE, TOMBSTONE, TRUNCATE, ChangeBatch
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.contracts import TableContract
@@ -22,6 +23,7 @@ from connectors.spark.plan.operation_field import with_operations
 from connectors.spark.plan.renames import check_table, rename_fields
 from connectors.spark.plan.rescue import lenient_columns, project_leniently
 from connectors.spark.plan.source_order import with_source_order
+from connectors.spark.plan.truncates import NO_FEEDS, Feeds, check_truncates, contains_truncate
 from connectors.spark.plan.unwrapped import unwrap
 from connectors.spark.plan.widening import with_wider_types
 
@@ -63,10 +65,12 @@ class RowPreparation:
         known: Columns | None = None,
         *,
         partition_columns: Collection[str] = (),
+        feeds: Feeds = NO_FEEDS,
     ) -> PreparedRows | None:
         """Converts changes to rows for a table with these columns (None: it does not exist); None when there are no rows.
 
-        ``keys`` are the key columns if known, ``known`` the columns of other records. A DataError raised here is about records.
+        ``keys`` are the key columns if known, ``known`` the columns of other records, and ``feeds`` the partitions that feed the
+        table. A DataError raised here is about records.
         """
         if table is None:
             partition_columns = self._settings.layout.partition_columns
@@ -80,8 +84,10 @@ class RowPreparation:
                 if self._settings.operation_field:
                     changes = [with_operations(c, self._settings.operation_field) for c in changes]
                 found = self._key_columns(changes, keys)
-                if found is None and (table is None or not deduplicate.contains_truncate(changes)):
+                if found is None and (table is None or not contains_truncate(changes)):
                     return None
+                if self._settings.delete_mode != IGNORE:
+                    check_truncates(changes, self._name, feeds, orders_by_source=self._settings.orders_by_source)
                 keys = found or ()  # a truncate needs no key
                 if self._keeps_missing:
                     changes = [c.with_fields() for c in changes]

@@ -13,24 +13,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import DataError
-from connectors.spark.config_keys import IGNORE, SEQUENCE_BY
+from connectors.spark.config_keys import SEQUENCE_BY
 from connectors.spark.decode.change_batch import (
     DELETE,
     MESSAGE,
     OPERATION,
     POSITION,
     SEQUENCE,
-    SOURCE_MS,
     TOMBSTONE,
-    TRUNCATE,
     ChangeBatch,
 )
-from connectors.spark.plan.deduplicate import TruncatePoint
+from connectors.spark.plan.truncates import find_truncates
 
 _READ = "r"
 _POSTGRES = r"^(?P<commit>[0-9]{20})\.(?P<lsn>[0-9]{20})$"
 _NOTHING = "0" * 20
-_IS_DELETE = "is_delete"
+_KIND = "kind"
 
 
 def with_source_order(changes: ChangeBatch) -> ChangeBatch:
@@ -85,24 +83,9 @@ def sort_by_position(changes: ChangeBatch) -> ChangeBatch:
     arrival, which in one partition is that of their offsets."""
     if changes.num_rows < 2:
         return changes
-    # A delete comes before an insert of its position.
-    by = changes.meta.select([POSITION, SEQUENCE]).append_column(_IS_DELETE, is_delete(changes.meta).cast(pa.int8()))
-    keys = [(POSITION, "ascending"), (_IS_DELETE, "descending"), (SEQUENCE, "ascending")]
+    # Of those that share a position, truncates come first, and inserts last.
+    kind = pc.add(is_delete(changes.meta).cast(pa.int8()), pc.multiply(find_truncates(changes.meta).cast(pa.int8()), 2))
+    by = changes.meta.select([POSITION, SEQUENCE]).append_column(_KIND, kind)
+    keys = [(POSITION, "ascending"), (_KIND, "descending"), (SEQUENCE, "ascending")]
     order = pc.sort_indices(by, sort_keys=keys)
     return ChangeBatch(changes.topic, changes.meta.take(order), changes.image.take(order), None)
-
-
-def drop_truncated(changes: ChangeBatch, delete_mode: str) -> tuple[ChangeBatch, TruncatePoint | None]:
-    """The changes without truncates, and without those that are older than the newest truncate."""
-    truncates = pc.fill_null(pc.equal(changes.meta[OPERATION], TRUNCATE), False)
-    if not pc.any(truncates).as_py():
-        return changes, None
-    kept = pc.invert(truncates)
-    point = None
-    if delete_mode != IGNORE:
-        found = changes.meta.filter(truncates)
-        at = pc.max(found[POSITION]).as_py()
-        number = pc.index(found[POSITION], at).as_py()
-        point = TruncatePoint(at, found[SOURCE_MS][number].as_py())
-        kept = pc.and_(kept, pc.greater_equal(changes.meta[POSITION], at))
-    return changes.filter(kept), point

@@ -9,12 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.spark.config import TableConfig
-from connectors.spark.config_keys import CURRENT, VALID_FROM, VALID_TO
+from connectors.spark.config_keys import CURRENT, IGNORE, VALID_FROM, VALID_TO
 from connectors.spark.decode.arrow_types import UTC_TIMESTAMP
 from connectors.spark.decode.change_batch import DELETE, OLD_KEY, OPERATION, SOURCE_MS, TOMBSTONE, ChangeBatch
 from connectors.spark.plan.deduplicate import (
     DeduplicatedChanges,
-    drop_before_truncate,
     either_mask,
     find_missing,
     find_unavailable,
@@ -22,6 +21,7 @@ from connectors.spark.plan.deduplicate import (
 )
 from connectors.spark.plan.key_changes import Ints, Mask, follow_key_changes, has_moved, number_keys
 from connectors.spark.plan.projection import metadata_columns
+from connectors.spark.plan.truncates import TruncatePoint, drop_truncates, truncates_as_deletes
 
 
 def plan_versions(changes: ChangeBatch, keys: Sequence[str], settings: TableConfig) -> DeduplicatedChanges:
@@ -32,9 +32,13 @@ def plan_versions(changes: ChangeBatch, keys: Sequence[str], settings: TableConf
     no earlier change of the batch has.
     """
     changes = sort_by_sequence(changes)
-    changes, truncate = drop_before_truncate(changes, settings.delete_mode)
-    if settings.delete_mode == "ignore":
+    truncates: list[TruncatePoint] = []
+    if settings.delete_mode == IGNORE:
+        changes = drop_truncates(changes)
         changes = changes.filter(pc.invert(_deletes(changes)))
+    else:
+        changes, truncates = truncates_as_deletes(changes, keys)
+    truncate = truncates[0] if truncates else None  # it closes what is open before all changes
     groups = number_keys([changes.image[name] for name in keys], changes.num_rows)
     order = np.lexsort((np.arange(len(groups)), groups))
     groups, meta, image = groups[order], changes.meta.take(pa.array(order)), changes.image.take(pa.array(order))
@@ -120,15 +124,14 @@ def _fill_lacking(
     lacking: dict[str, Mask] = {}
     numbers = np.arange(image.num_rows)
     first = np.repeat(starts, np.diff(np.r_[starts, image.num_rows])) if image.num_rows else numbers
-    is_delete = deletes.to_numpy(zero_copy_only=False) if image.num_rows else np.zeros(0, bool)
+    has_deletes = pc.any(deletes).as_py()
     none = np.zeros(image.num_rows, bool)
     for name, mask in lacks_by_name.items():
         column, lacks = image[name], mask.to_numpy(zero_copy_only=False)
         without = missing[name].to_numpy(zero_copy_only=False) if name in missing else none
-        source = np.maximum.accumulate(np.where(lacks | is_delete, -1, numbers))
-        if without.any():
+        source = np.maximum.accumulate(np.where(lacks, -1, numbers))
+        if has_deletes:
             # After a delete, a key is another row, which begins without a value.
-            source = np.where(without, np.maximum.accumulate(np.where(lacks, -1, numbers)), source)
             column = pc.if_else(deletes, pa.scalar(None, column.type), column)
         is_known = (source >= first) & ~moved
         taken = np.where(lacks & is_known, source, numbers)

@@ -13,6 +13,7 @@ from pyarrow import fs
 from connect.record import TopicPartition
 from connectors.spark.plan.deduplicate import DeduplicatedChanges
 from connectors.spark.plan.evolution import Columns
+from connectors.spark.plan.truncates import NO_FEEDS, Feeds
 
 Entry = Mapping[str, Any]
 RowNumbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -64,6 +65,7 @@ class WriteTarget:
     """Key columns, if they are known."""
     files: FileTarget | None = None
     """None if executors cannot write files for this table."""
+    feeds: Feeds = NO_FEEDS
 
 
 @dataclass(frozen=True, slots=True)

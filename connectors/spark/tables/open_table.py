@@ -37,7 +37,7 @@ def make_writer(
     config: SparkSinkConfig, table: str, lease: Sessions | None, staging: Staging | None, identify: Identify
 ) -> TableWriter:
     """The writer of one table in the configured format. Waits for Spark."""
-    return TableWriter(table, config.of_table(table), open_table(config, table, lease, staging, identify))
+    return TableWriter(table, config.of_table(table), open_table(config, table, lease, staging, identify), identify)
 
 
 def reaches_jvm(spark: SparkConfig) -> bool:

@@ -16,6 +16,7 @@ from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.deduplicate import DeduplicatedChanges
 from connectors.spark.plan.evolution import Columns, missing_columns
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
+from connectors.spark.plan.truncates import Feeds
 from connectors.spark.plan.widening import widened_columns
 
 
@@ -62,6 +63,7 @@ def split_bad_records(
     partition_columns: Collection[str],
     keys: tuple[str, ...],
     changes: Sequence[ChangeBatch],
+    feeds: Feeds,
 ) -> tuple[list[ChangeBatch], list[BadRecord]]:
     """Separates changes that fit a table with these columns from bad records."""
     known: Columns = {}
@@ -73,7 +75,7 @@ def split_bad_records(
         index = bisect_right(starts, part.start) - 1
         first = part.start - starts[index]
         piece = changes[index].slice(range(first, first + len(part))).without_empty_columns()
-        prepared = rows.prepare(columns, [piece], keys, known, partition_columns=partition_columns)
+        prepared = rows.prepare(columns, [piece], keys, known, partition_columns=partition_columns, feeds=feeds)
         if prepared is not None:
             known, keys = prepared.incoming, prepared.keys
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from connect.record import TopicPartition
 from connectors.spark.plan.deduplicate import DeduplicatedChanges
 from connectors.spark.plan.evolution import Columns
+from connectors.spark.plan.truncates import RowUpdate
 from connectors.spark.plan.versions import as_open
 from connectors.spark.tables.executor_files import ExecutorFiles, FileTarget
 from connectors.spark.tables.offset_ranges import OffsetRanges
@@ -43,6 +44,8 @@ class OffsetCommit:
     ranges: OffsetRanges
     ends: Mapping[TopicPartition, int]
     files: ExecutorFiles | None = None
+    is_alone: bool = False
+    """Whether the commit is planned for a table that has no records of other partitions than it had when it was read."""
 
     def schema_of(self, rows: pa.Table) -> pa.Schema:
         """The columns that the commit writes."""
@@ -60,8 +63,8 @@ class Upsert:
     columns: Columns
     """All columns of the table. Those that ``rows`` lacks become null, because the source no longer has them."""
     soft_deletes: bool
-    survivors: pa.Table | None = None
-    """For a truncate: keys of rows in the table that are newer than it, because they came from another partition."""
+    update: RowUpdate | None = None
+    """What a truncate does to the table's rows of other keys, if they stay in the table."""
 
     keeps_versions: bool = False
     """With :mod:`connectors.spark.plan.versions`: ``rows`` have several versions of a key; a deleted one becomes the closed copy
@@ -81,9 +84,9 @@ class Upsert:
         return self.changes.truncate is not None
 
     @property
-    def truncated_before(self) -> str | None:
-        """Rows that are older than this position are truncated; None for all rows."""
-        return self.changes.truncate.position if self.by_source and self.changes.truncate is not None else None
+    def empties(self) -> bool:
+        """Whether all rows that the table has are removed."""
+        return self.truncates and self.update is None and not self.by_source
 
 
 class Table(Protocol):

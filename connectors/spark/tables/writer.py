@@ -19,11 +19,11 @@ from connectors.spark.config import TableConfig
 from connectors.spark.config_keys import UPSERT
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.errors import explain
-from connectors.spark.plan import deduplicate
 from connectors.spark.plan.evolution import Columns, missing_columns, sql_type, with_additions
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
-from connectors.spark.plan.truncate_order import TruncateOrder
+from connectors.spark.plan.truncates import NO_FEEDS, Feeds, contains_truncate
 from connectors.spark.plan.widening import widened_columns
+from connectors.spark.tables.application_ids import Identify
 from connectors.spark.tables.executor_files import WriteTarget, WrittenRows
 from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges, of_first_partition
 from connectors.spark.tables.planned_rows import rows_to_append, split_bad_records
@@ -65,7 +65,7 @@ class TableProgress:
 class TableWriter:
     """Writes one table for one task. Used by one thread at a time."""
 
-    def __init__(self, name: str, settings: TableConfig, table: Table) -> None:
+    def __init__(self, name: str, settings: TableConfig, table: Table, identify: Identify = lambda topic: None) -> None:
         self.name = name
         self.progress = TableProgress()
         self._settings = settings
@@ -73,7 +73,7 @@ class TableWriter:
         self._rows = RowPreparation(name, settings)
         self._state: TableState | None = None
         self._keys: tuple[str, ...] = settings.key_columns
-        self._order = TruncateOrder()
+        self._identify = identify
         self._dropped: set[str] = set()
 
     def committed_offsets(self, partitions: Collection[TopicPartition]) -> TableState:
@@ -95,27 +95,20 @@ class TableWriter:
         :meth:`split_bad_records` finds them.
         """
         started = time.monotonic()
+        truncates = self._settings.upserts and contains_truncate(changes)
         attempts = written = 0
         while attempts < _MAX_ATTEMPTS:
-            state = self._state or self._load(partitions)
+            # A truncate must know of all partitions whose records the table has.
+            state = self._load(partitions) if self._state is None or truncates else self._state
             # Promise 6: records that the table contains are not written again, whatever the consumer group's offset is.
             new = [kept for c in changes if (kept := c.after_offsets(state.ends)).num_rows]
             skipped = {tp: r for tp, r in (excluded or {}).items() if r[1] > state.ends.get(tp, 0)}
             if not new and not skipped:
                 self.progress.skipped += sum(c.num_rows for c in changes) - written
                 return
-            keeps_rows = (self._settings.soft_deletes or self._settings.keeps_versions) and not self._settings.orders_by_source
-            part: Sequence[ChangeBatch] = new
-            is_last = True
-            if state.one_partition:
-                part, skipped, is_last = of_first_partition(new, skipped)
-            elif new and keeps_rows:
-                # A truncate that keeps the rows applies to those of earlier commits.
-                part = deduplicate.before_truncate(new)
-                is_last = part is new
-                skipped = skipped if is_last else {}
-            names = state.partition_columns
-            prepared = self._rows.prepare(state.columns, part, self._keys, partition_columns=names) if part else None
+            part, skipped, is_last = of_first_partition(new, skipped) if state.one_partition else (new, skipped, True)
+            names, feeds = state.partition_columns, self._feeds(state, part)
+            prepared = self._rows.prepare(state.columns, part, self._keys, partition_columns=names, feeds=feeds) if part else None
             # Unless the commit succeeds for certain, the state must be read again.
             self._state = None
             try:
@@ -130,23 +123,25 @@ class TableWriter:
                 continue
             self._state = state
             written += sum(c.num_rows for c in part)
-            if is_last:
-                self.progress.skipped += sum(c.num_rows for c in changes) - written
-                self.progress.committed(time.monotonic() - started)
-                self._update_figures()
-                crash_points.point("spark.committed")
-                return
-            attempts = 0
+            if not is_last:
+                attempts = 0
+                continue
+            self.progress.skipped += sum(c.num_rows for c in changes) - written
+            self.progress.committed(time.monotonic() - started)
+            self._update_figures()
+            crash_points.point("spark.committed")
+            return
         raise RetriableError(f"{self._described()}: other writers committed first {_MAX_ATTEMPTS} times in a row")
 
     def write_target(self, partitions: Collection[TopicPartition]) -> WriteTarget:
         """Describes the table to executors, which write files for :meth:`commit_files`. Raises ConnectError."""
         state = self._state or self._load(partitions)
-        # Rows from before a truncate that arrive late must be found here, and changes that are older than their rows.
-        writes = state.columns is not None and self._settings.replaces_rows and not self._order.has_truncated
+        # Changes that are older than their rows must be found here.
+        writes = state.columns is not None and self._settings.replaces_rows
         ends = {tp: end for tp, end in state.ends.items() if tp in partitions}
         files = self._table.file_target() if writes else None
-        return WriteTarget(state.columns, ends, state.partition_columns, self._keys, files)
+        feeds = Feeds(frozenset(state.ends), self._partition_counts({tp.topic for tp in (*state.ends, *partitions)}))
+        return WriteTarget(state.columns, ends, state.partition_columns, self._keys, files, feeds)
 
     def evolve(self, needed: PreparedRows, partitions: Collection[TopicPartition]) -> None:
         """Creates the table, or adds or widens columns, for rows that executors prepared. Raises ConnectError."""
@@ -208,10 +203,7 @@ class TableWriter:
             return self._table.append(rows.files.schema.empty_table(), commit)
         self._keys = rows.keys
         upsert = Upsert(rows.latest.rows, rows.latest, rows.keys, columns, self._settings.soft_deletes)
-        landed = self._table.upsert(upsert, commit)
-        if landed is not None:
-            self._order.committed(rows.latest, rows.keys)
-        return landed
+        return self._table.upsert(upsert, commit)
 
     def split_bad_records(
         self, changes: Sequence[ChangeBatch], partitions: Collection[TopicPartition]
@@ -219,7 +211,19 @@ class TableWriter:
         """Separates changes that fit this table from bad records. Writes nothing."""
         state = self._state or self._load(partitions)
         changes = [kept for c in changes if (kept := c.after_offsets(state.ends)).num_rows]
-        return split_bad_records(self._rows, state.columns, state.partition_columns, self._keys, changes)
+        feeds = self._feeds(state, changes)
+        return split_bad_records(self._rows, state.columns, state.partition_columns, self._keys, changes, feeds)
+
+    def _feeds(self, state: TableState, changes: Sequence[ChangeBatch]) -> Feeds:
+        """The partitions that feed the table, as far as these changes need to know."""
+        if not (self._settings.upserts and contains_truncate(changes)):
+            return NO_FEEDS
+        own = {TopicPartition(one.topic, number) for one in changes for number in one.partitions()}
+        return Feeds({*state.ends, *own}, self._partition_counts({one.topic for one in changes}))
+
+    def _partition_counts(self, topics: Collection[str]) -> dict[str, int]:
+        identities = {topic: self._identify(topic) for topic in topics}
+        return {topic: found.partitions for topic, found in identities.items() if found is not None}
 
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
         """Takes care of the table. The only method that another thread may call."""
@@ -250,7 +254,8 @@ class TableWriter:
     ) -> bool:
         """Whether the changes are committed; if not, the state must be read again. Updates the state."""
         ranges = find_offset_ranges(changes, excluded, state.ends)
-        commit = OffsetCommit(ranges, {tp: end for tp, (_, end) in ranges.items()})
+        ends = {tp: end for tp, (_, end) in ranges.items()}
+        commit = OffsetCommit(ranges, ends)
         if prepared is not None and self._evolve(state, prepared):
             return False
         rows = 0
@@ -263,11 +268,9 @@ class TableWriter:
         elif self._settings.upserts:
             assert state.columns is not None
             self._keys = prepared.keys
-            upsert = plan_upsert(prepared, state.columns, self._settings, self._order)
+            upsert = plan_upsert(prepared, state.columns, self._settings)
             rows = upsert.rows.num_rows
-            landed = self._table.upsert(upsert, commit)
-            if landed is not None and not upsert.by_source:
-                self._order.committed(upsert.changes, self._keys)
+            landed = self._table.upsert(upsert, OffsetCommit(ranges, ends, is_alone=upsert.truncates))
         else:
             appended = rows_to_append(prepared, self._settings)
             rows = appended.num_rows

@@ -83,6 +83,21 @@ def test_soft_truncate_keeps_what_arrived_before_it_in_the_same_commit(upsert: A
     ]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("upsert", ["merge"], indirect=True)
+def test_soft_truncate_of_a_table_that_spark_writes_is_refused(upsert: Any, run: Any, topic: Any, read: Any) -> None:
+    t = topic("t", schemas=True)
+    write(t, 1, "one")
+    task_run = run({**upsert, "delete.mode": "soft"}, [t], raw=True, group={})
+    deliver_and_commit(task_run)
+    t.add(None, change("t", None, None, ROW))
+    task_run.deliver()
+    with pytest.raises(ConnectError, match=r"a truncate with delete\.mode=soft needs a table whose files the worker can write"):
+        task_run.commit()
+    task_run.task.close()
+    assert [(row["id"], row["__deleted"]) for row in read("t")] == [(1, False)]
+
+
 @rarely_with_merge
 def test_truncate_is_applied_when_a_task_receives_nothing_else_after_its_start(
     upsert: Any, run: Any, topic: Any, read: Any

@@ -200,6 +200,66 @@ def test_soft_truncates_mark_older_rows_only(lake: Lake, run: Any, topic: Any) -
     one.close()
 
 
+@pytest.mark.parametrize("mode", ["upsert", "scd2"])
+@pytest.mark.parametrize("lake", first_fast(["iceberg 3", "delta", "iceberg 2"]), indirect=True)
+def test_truncates_by_arrival_are_part_of_the_commit_of_their_offsets(
+    lake: Lake, run: Any, topic: Any, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that ends before the commit has changed nothing, although some rows of the table stay as deleted ones."""
+    t = topic("t", schemas=False)
+    deletes = "soft" if mode == "upsert" else "hard"
+    settings = {**lake.settings, "sequence.by": "log", "write.mode": mode, "delete.mode": deletes}
+    marks = ["__deleted"] if mode == "upsert" else ["__current", "__valid_to"]
+
+    def rows() -> list[tuple[Any, ...]]:
+        lease = session.lease(parse_config(settings).spark)
+        try:
+            by_spark, by_other = lake.access.by_spark(lease.session()), lake.access.by_second_engine()
+        finally:
+            lease.release()
+        columns = ["id", "v", *marks]
+        found = [
+            sorted(tuple(row[c] for c in columns) for row in table.to_pylist()) for table in (by_spark, by_other)
+        ]  # fmt: skip
+        assert found[0] == found[1]
+        return found[0]
+
+    first = run(settings, [t], raw=True, group={})
+    add(t, [Event("c", 1, 2, "a"), Event("c", 2, 4, "b"), Event("c", 3, 6, "c")])
+    commit(first)
+    before = rows()
+    add(t, [Event("u", 1, 7, "late"), Event("t", None, 8), Event("c", 3, 10, "again"), Event("c", 4, 12, "d")])
+    first.deliver()
+
+    def crash(name: str) -> None:
+        if name == "spark.staged":
+            raise Crash(name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(crash_points, "point", crash)
+        with pytest.raises(Crash):
+            first.commit()
+    first.task.close()
+    assert rows() == before
+    second = run(settings, [t], raw=True, group={})
+    commit(second)
+    second.close()
+    if mode == "upsert":
+        assert rows() == [(1, "late", True), (2, "b", True), (3, "again", False), (4, "d", False)]
+    else:
+        times = {"a": 7, "late": 8, "b": 8, "c": 8}
+        assert [row[:3] for row in rows()] == [
+            (1, "a", False),
+            (1, "late", False),
+            (2, "b", False),
+            (3, "again", True),
+            (3, "c", False),
+            (4, "d", True),
+        ]
+        valid_to = {v: ended and ended.timestamp() * 1000 for _, v, _, ended in rows()}
+        assert valid_to == {**times, "again": None, "d": None}
+
+
 @pytest.mark.long
 def test_vacuum_keeps_what_is_known_of_deleted_keys(props: dict[str, str], run: Any, topic: Any) -> None:
     lake = Lake("delta", props)

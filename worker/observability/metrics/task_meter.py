@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
 from connect.metrics import Histogram
 from worker.model import State
@@ -109,7 +109,8 @@ class TaskMeter:
         self.batch_times, self.commits = DurationMeter(settings), CommitMeter(settings)
         self._states = StateClock(clock())
         self._incoming, self._outgoing = RecordCounter(settings), RecordCounter(settings)
-        self._bytes = self._partitions = 0
+        self._bytes = 0
+        self._partitions: Sized = ()
         self._active = CurrentCount(settings)
         self._batch_sizes, self._transactions = SampledWindow(settings), SampledWindow(settings)
 
@@ -149,8 +150,8 @@ class TaskMeter:
         self._batch_sizes.record(records, now)
         self.batch_times.observe(seconds, now)
 
-    def set_partitions(self, partitions: int) -> None:
-        """So many partitions are assigned."""
+    def watch_partitions(self, partitions: Sized) -> None:
+        """``partitions`` is a live view of the assigned partitions."""
         self._partitions = partitions
 
     # --- both
@@ -206,5 +207,5 @@ class TaskMeter:
             transaction_min=transactions.minimum,
             transaction_max=transactions.maximum,
             transaction_avg=transactions.average,
-            partitions=self._partitions,
+            partitions=len(self._partitions),
         )

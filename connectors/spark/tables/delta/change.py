@@ -19,6 +19,7 @@ from connectors.spark.tables.executor_files import ExecutorFiles
 from connectors.spark.tables.files.compaction import MergedFile
 from connectors.spark.tables.files.live_files import LiveFile, LiveFiles
 from connectors.spark.tables.files.row_bitmaps import Rows
+from connectors.spark.tables.patch import Patch, updated_copies
 
 
 @dataclass(slots=True)
@@ -91,12 +92,27 @@ class TableChange:
         if remaining:
             self._write_vectors(remaining, writer)
 
-    def remove_all(self, live: LiveFiles, survivors: Mapping[int, Rows], writer: DataFileWriter) -> None:
-        """Removes all rows of the table except for these rows, by file number."""
-        now_ms = int(time.time() * 1000)
-        self.removes += [remove_action(file, now_ms) for file in live.by_path.values() if file.number not in survivors]
-        others = {number: np.setdiff1d(np.arange(live.at(number).rows), rows) for number, rows in survivors.items()}
-        self.delete_rows(others, live, writer)
+    def write(self, patch: Patch, live: LiveFiles, writer: DataFileWriter, layout: TableLayout) -> None:
+        """Writes the files of a patch."""
+        deleted = dict(patch.deleted)
+        if patch.empties:
+            now_ms = int(time.time() * 1000)
+            self.removes += [remove_action(file, now_ms) for file in live.by_path.values()]
+        for file, rows in patch.updated_rows(live):
+            self._write_updated(file, rows, patch, live, writer, layout)
+            deleted[file.number] = np.union1d(deleted[file.number], rows) if file.number in deleted else rows
+        self.delete_rows(deleted, live, writer)
+        self.write_rows(writer, layout)
+
+    def _write_updated(
+        self, file: LiveFile, rows: Rows, patch: Patch, live: LiveFiles, writer: DataFileWriter, layout: TableLayout
+    ) -> None:
+        assert patch.update is not None
+        copies = updated_copies(live, file, rows, patch.update, layout.columns)
+        add = writer.write_batches((batch for _, batch in copies), layout, file.values)
+        if add is not None:
+            self.adds.append(add)
+            self.written.append(add["path"])
 
     @classmethod
     def of_merged(cls, merged: MergedFile, writer: DataFileWriter) -> TableChange:

@@ -8,6 +8,7 @@ identifier per partition (promise 6).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -22,7 +23,7 @@ from connect.record import TopicPartition
 from connectors.spark.config import WantedLayout
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.s3_settings import S3Settings
-from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of, spark_writer_id
+from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of, parse_partition_id, spark_writer_id
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.conflicts import CommitConflict
 from connectors.spark.tables.delta.added_columns import ColumnAdder, read_table_layout
@@ -42,11 +43,7 @@ from connectors.spark.tables.delta.known_version import KnownVersion, read_files
 from connectors.spark.tables.delta.log import Action, DeltaLog
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
 from connectors.spark.tables.delta.offset_moves import move_stored_offsets
-from connectors.spark.tables.delta.statements import (
-    close_all_versions,
-    mark_all_deleted,
-    widen_columns,
-)
+from connectors.spark.tables.delta.statements import widen_columns
 from connectors.spark.tables.delta.suitability import UnsuitableTable, find_layout_obstacle, find_obstacle
 from connectors.spark.tables.delta.transaction import DeltaTransaction, DeltaTransactions, transaction_action
 from connectors.spark.tables.delta.upsert import DeltaUpserts
@@ -195,14 +192,8 @@ class DeltaFileTable:
             return self._commit(transaction, change, commit, reads_table=False)
 
     def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
-        with self.lock:
-            if upsert.truncates and upsert.soft_deletes:
-                # A commit of its own before the rest; repeating it after a crash changes nothing.
-                with self._commit_lock.held():
-                    if upsert.keeps_versions:
-                        close_all_versions(self._session, self.path, upsert.changes.truncate)
-                    else:
-                        mark_all_deleted(self._session, self.path, upsert.truncated_before)
+        # A truncate may rewrite all rows: meanwhile, other commits wait.
+        with self.lock, self._commit_lock.held() if upsert.truncates else contextlib.nullcontext():
             transaction = self._begin(upsert.rows, commit)
             if transaction is None:
                 return None
@@ -214,7 +205,9 @@ class DeltaFileTable:
                 self._known.indexed = None  # another writer has removed the file from the table, and VACUUM deleted it
                 return None
             crash_points.point("spark.staged")
-            version = self._commit(transaction, written.change, commit, reads_table=True, ordered=written.ordered)
+            version = self._commit(
+                transaction, written.change, commit, reads_table=True, ordered=written.ordered, is_locked=upsert.truncates
+            )
             if version is not None:
                 self._figures["unavailable"] += written.unavailable
             return version
@@ -314,6 +307,8 @@ class DeltaFileTable:
             logged = self._log.commit(version)
             if logged is None or logged.changes_metadata or not moved.isdisjoint(logged.transactions):
                 return None
+            if commit.is_alone and any(map(parse_partition_id, logged.transactions)):
+                return None
             known.pass_over(logged, self._place)
         return transaction if known.layout.has_columns(commit.schema_of(rows)) else None
 
@@ -339,7 +334,9 @@ class DeltaFileTable:
         *,
         reads_table: bool,
         ordered: OrderedUpsert | None = None,
+        is_locked: bool = False,
     ) -> int | None:
+        """Returns the version; None after a conflict. ``is_locked``: the caller has the lock."""
         identities = ids_of(commit.ends, self._settings.connector, self._identify)
         actions = [transaction_action(identities[tp], end) for tp, end in commit.ends.items()]
         state = None if ordered is None else ordered.new_state_id
@@ -347,7 +344,7 @@ class DeltaFileTable:
         read = [*identities.values(), ORDER_STATE] if reads_table else identities.values()
         document = TableCommit(self._settings.connector, 0, commit.ranges, dict(commit.ends)).to_json()
         try:
-            with self._commit_lock.held():
+            with contextlib.nullcontext() if is_locked else self._commit_lock.held():
                 self._writer.check_exist([*change.written, *change.kept], self._place)
                 version = transaction.commit(
                     [*actions, *change.actions()], document, application_ids=read, reads_table=reads_table

@@ -37,7 +37,7 @@ from connectors.spark.plan.sql import (
 from connectors.spark.tables.application_ids import spark_writer_id
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, collect_committed_offsets, next_sequence
 from connectors.spark.tables.delta.creation import create_table
-from connectors.spark.tables.delta.statements import add_columns, key_bounds, mark_all_deleted, widen_columns
+from connectors.spark.tables.delta.statements import add_columns, key_bounds, widen_columns
 from connectors.spark.tables.staging import Staging
 from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
 
@@ -120,7 +120,11 @@ class DeltaSqlTable:
         return self._append(rows, commit, overwrite=False)
 
     def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
-        for setting, is_used in (("write.mode=scd2", upsert.keeps_versions), ("sequence.by=source", upsert.by_source)):
+        for setting, is_used in (
+            ("write.mode=scd2", upsert.keeps_versions),
+            ("sequence.by=source", upsert.by_source),
+            ("a truncate with delete.mode=soft", upsert.update is not None),
+        ):
             if is_used:
                 raise ConnectError(
                     f"{self._place}: {setting} needs a table whose files the worker can write; it cannot with Spark Connect "
@@ -128,13 +132,11 @@ class DeltaSqlTable:
                     "Spark has written rows of this connector"
                 )
         deletes = not upsert.soft_deletes and bool(pc.any(upsert.changes.deleted).as_py())
-        if upsert.truncates and not upsert.soft_deletes:
+        if upsert.truncates:
             rows, missing = _without_unavailable(upsert)
             self._refuse_unavailable(missing, upsert.changes.keep)
             rows = rows.filter(pc.invert(upsert.changes.deleted)) if deletes else rows
             return self._count_unavailable(self._append(rows, commit, overwrite=True), missing + upsert.changes.unavailable)
-        if upsert.truncates:
-            mark_all_deleted(self._session, self.path)
         if not upsert.rows.num_rows:
             return self._append(upsert.rows, commit, overwrite=False)
         return self._merge(upsert, commit, deletes=deletes)

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from connectors.spark import config_keys
-from connectors.spark.plan.deduplicate import TruncatePoint
-from connectors.spark.plan.evolution import contains_timestamp_ntz, contains_variant, quote, sql_type
-from connectors.spark.plan.sql import literal, table_at
+from connectors.spark.plan.evolution import contains_timestamp_ntz, contains_variant, sql_type
+from connectors.spark.plan.sql import table_at
 from connectors.spark.tables.delta.data_files import value_range
 
 if TYPE_CHECKING:
@@ -51,17 +49,3 @@ def widen_columns(session: SparkSession, path: str, widened: list[tuple[str, pa.
     session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     for name, type_ in widened:
         session.sql(f"ALTER TABLE {table} ALTER COLUMN {name} TYPE {sql_type(type_)}")
-
-
-def close_all_versions(session: SparkSession, path: str, truncate: TruncatePoint | None) -> None:
-    """Closes all open versions of rows at the time of a truncate, in a separate commit."""
-    current, valid_to = quote(config_keys.CURRENT), quote(config_keys.VALID_TO)
-    at = "NULL" if truncate is None or truncate.source_ms is None else f"timestamp_millis({truncate.source_ms})"
-    session.sql(f"UPDATE {table_at(path)} SET {current} = false, {valid_to} = {at} WHERE {current}")
-
-
-def mark_all_deleted(session: SparkSession, path: str, before: str | None = None) -> None:
-    """Sets ``__deleted`` in all rows, or in those that are older than a position, in a separate commit."""
-    deleted, seq = quote(config_keys.DELETED), quote(config_keys.SEQ)
-    older = "" if before is None else f" AND coalesce({seq} < {literal(before)}, true)"
-    session.sql(f"UPDATE {table_at(path)} SET {deleted} = true WHERE NOT coalesce({deleted}, false){older}")

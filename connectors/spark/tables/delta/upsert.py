@@ -11,14 +11,11 @@ from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.data_files import DataFileWriter
 from connectors.spark.tables.delta.key_search import KeySearch
 from connectors.spark.tables.delta.known_version import KnownVersion
-from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.executor_files import ExecutorFiles
 from connectors.spark.tables.files.indexed_files import IndexedFiles
 from connectors.spark.tables.files.key_index import Matches
-from connectors.spark.tables.files.live_files import LiveFiles, group_rows
-from connectors.spark.tables.files.row_bitmaps import Rows
-from connectors.spark.tables.files.upsert import Find, find_kept_rows, plan_upsert
-from connectors.spark.tables.source_order.ordering import OrderedUpsert, SourceOrder, join_rows
+from connectors.spark.tables.patch import planned_patch
+from connectors.spark.tables.source_order.ordering import OrderedUpsert, SourceOrder
 from connectors.spark.tables.table import Upsert
 
 
@@ -44,12 +41,14 @@ class DeltaUpserts:
     def write(
         self, upsert: Upsert, indexed: IndexedFiles, known: KnownVersion, files: ExecutorFiles | None
     ) -> DeltaUpsertFiles:  # fmt: skip
-        """Writes what the upsert needs, except for ``files``, which executors have written."""
+        """Writes new rows, unless executors have written them (``files``), and deletion vectors of the old ones."""
         find, live = functools.partial(self._find, indexed, known.version), indexed.live
-        writer, layout, fail = self._writer, known.layout, self._fail_unavailable
-        if upsert.by_source:
-            return write_ordered(upsert, self.order, known.order_state, find, live, writer, layout, fail_unavailable=fail)
-        return write_upsert(upsert, find, live, writer, layout, files, fail_unavailable=fail)
+        fail = self._fail_unavailable
+        with planned_patch(upsert, find, live, self.order, known.order_state, fail_unavailable=fail) as patch:
+            change = TableChange(patch.rows, files)
+            with change.writing(self._writer):
+                change.write(patch, live, self._writer, known.layout)
+        return DeltaUpsertFiles(change, patch.unavailable, patch.ordered)
 
     def _find(self, indexed: IndexedFiles, version: int, rows: pa.Table) -> Matches:
         """The rows of this version that have the keys of these rows."""
@@ -62,57 +61,3 @@ class DeltaUpserts:
     def figures(self) -> dict[str, int]:
         """For the progress of the table."""
         return self._figures | self.order.figures()
-
-
-def write_upsert(
-    upsert: Upsert,
-    find: Find,
-    live: LiveFiles,
-    writer: DataFileWriter,
-    layout: TableLayout,
-    files: ExecutorFiles | None,
-    *,
-    fail_unavailable: bool,
-) -> DeltaUpsertFiles:
-    """Writes new rows, unless executors have written them (``files``), and deletion vectors of the old ones."""
-    truncates = upsert.truncates and not upsert.soft_deletes
-    matches = Matches.empty() if truncates or not upsert.rows.num_rows else find(upsert.searched)
-    survivors: dict[int, Rows] = {}
-    if truncates and upsert.survivors is not None and upsert.survivors.num_rows:
-        replaced = find(upsert.rows) if upsert.rows.num_rows else Matches.empty()
-        kept = find(upsert.survivors).without(replaced)
-        survivors = group_rows(kept.files, kept.rows)
-    kept = Matches.empty() if truncates else find_kept_rows(upsert, matches, find)
-    plan = plan_upsert(upsert, matches, live, kept=kept, fail_unavailable=fail_unavailable)
-    change = TableChange(plan.rows, files)
-    with change.writing(writer):
-        if truncates:
-            change.remove_all(live, survivors, writer)
-        else:
-            change.delete_rows(plan.deleted, live, writer)
-        change.write_rows(writer, layout)
-    return DeltaUpsertFiles(change, plan.unavailable)
-
-
-def write_ordered(
-    upsert: Upsert,
-    order: SourceOrder,
-    state_id: int,
-    find: Find,
-    live: LiveFiles,
-    writer: DataFileWriter,
-    layout: TableLayout,
-    *,
-    fail_unavailable: bool,
-) -> DeltaUpsertFiles:
-    """The same with ``sequence.by=source``: only changes that are newer than the table's rows. ``state_id`` names its state."""
-    matches = find(upsert.rows) if upsert.rows.num_rows else Matches.empty()
-    ordered = order.apply(upsert, matches, live, state_id)
-    with order.writing(ordered):
-        kept = order.find_kept_rows(ordered, live, find)
-        plan = plan_upsert(ordered.upsert, ordered.matches, live, kept=kept, fail_unavailable=fail_unavailable)
-        change = TableChange(plan.rows)
-        with change.writing(writer):
-            change.delete_rows(join_rows(plan.deleted, ordered.truncated), live, writer)
-            change.write_rows(writer, layout)
-    return DeltaUpsertFiles(change, plan.unavailable, ordered)

@@ -18,9 +18,11 @@ from connectors.spark.tables.files.live_files import Entry, LiveFile, LiveFiles
 from connectors.spark.tables.files.row_bitmaps import Rows
 from connectors.spark.tables.iceberg.data_files import IcebergFileWriter
 from connectors.spark.tables.iceberg.file_format import IcebergFormat, replaced_deletes, vector_entry
-from connectors.spark.tables.iceberg.lineage import LINEAGE, with_lineage
+from connectors.spark.tables.iceberg.lineage import LINEAGE, with_row_ids
 from connectors.spark.tables.iceberg.partitioning import Partitioning
 from connectors.spark.tables.iceberg.puffin import encode_puffin
+from connectors.spark.tables.iceberg.snapshots import KnownSnapshot
+from connectors.spark.tables.patch import Patch, updated_copies
 
 _BATCH_ROWS = 64 * 1024
 
@@ -128,23 +130,28 @@ class IcebergChange:
         if entry is not None:
             self._add(entry)
 
-    def replace_all(self, live: LiveFiles, columns: Columns, update: Any, writer: IcebergFileWriter) -> None:
-        """Writes all rows again, changed by ``update``."""
-        for file in live.by_path.values():
-            self.removed.append(file.entry)
-            self.old_vectors += replaced_deletes(file)
-            deleted = file.deleted
+    def write(self, patch: Patch, live: LiveFiles, known: KnownSnapshot) -> None:
+        """Writes the files of a patch."""
+        deleted = dict(patch.deleted)
+        if patch.empties:
+            self.remove_files(list(live.by_path.values()))
+        for file, rows in patch.updated_rows(live):
+            self._write_updated(file, rows, patch, live, known)
+            deleted[file.number] = np.union1d(deleted[file.number], rows) if file.number in deleted else rows
+        if known.has_vectors:
+            self.mark_deleted(deleted, live, known.writer)
+        else:
+            self.copy_without(deleted, live, known.columns, known.writer)
+        self.write_rows(known.writer, known.partitioning)
 
-            def batches(file: LiveFile = file, deleted: Any = deleted) -> Iterator[pa.Table]:
-                for first, batch in read_file(live, file, {**columns, **LINEAGE}, _BATCH_ROWS):
-                    batch = with_lineage(file, first, batch)
-                    if deleted is not None:
-                        batch = batch.filter(pa.array(~deleted[first : first + batch.num_rows]))
-                    yield update(batch)
-
-            entry = writer.write_batches(batches(), tuple(file.entry["partition"]), file.entry["spec"])
-            if entry is not None:
-                self._add(entry)
+    def _write_updated(self, file: LiveFile, rows: Rows, patch: Patch, live: LiveFiles, known: KnownSnapshot) -> None:
+        """Writes copies of updated rows, which keep the IDs of their lineage."""
+        assert patch.update is not None
+        copies = updated_copies(live, file, rows, patch.update, {**known.columns, **LINEAGE})
+        batches = (with_row_ids(file, numbers, batch) for numbers, batch in copies)
+        entry = known.writer.write_batches(batches, tuple(file.entry["partition"]), file.entry["spec"])
+        if entry is not None:
+            self._add(entry)
 
     @classmethod
     def of_merged(cls, merged: MergedFile, schema: Any, writer: IcebergFileWriter) -> IcebergChange:

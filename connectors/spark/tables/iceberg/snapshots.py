@@ -294,6 +294,8 @@ class TableReader:
             if any(own.get(identity) != now.get(identity) for identity in moved):
                 self._is_taken_over = True
                 return None
+            if commit.is_alone and own != now:
+                return None
             known = newer
         return known if all(known.columns.get(member.name) == member.type for member in schema) else None
 

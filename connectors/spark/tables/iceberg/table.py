@@ -35,7 +35,6 @@ from connectors.spark.tables.iceberg.offset_moves import move_stored_offsets
 from connectors.spark.tables.iceberg.offsets import TableOffsets, find_offsets
 from connectors.spark.tables.iceberg.schema_change import columns_to_add, types_to_change
 from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings, KnownSnapshot, TableReader
-from connectors.spark.tables.iceberg.soft_truncate import write_truncated
 from connectors.spark.tables.iceberg.types import Json
 from connectors.spark.tables.iceberg.upsert import write_upsert
 from connectors.spark.tables.source_order.ordering import SourceOrder
@@ -140,11 +139,10 @@ class IcebergTable:
 
     def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
         with self._lock:
-            # After conflicts, the lock is held from planning on, so that a busy table does not keep this task from committing.
-            is_locked = self._conflicts >= _CONFLICTS and self._reader.known is not None
+            # After conflicts, the lock is held from planning on, so that a busy table does not keep this task from committing. So
+            # it is for a truncate, which may rewrite all rows.
+            is_locked = (self._conflicts >= _CONFLICTS or upsert.truncates) and self._reader.known is not None
             try:
-                if upsert.truncates and upsert.soft_deletes and not self._truncate_softly(upsert):
-                    return None
                 with self._reader.require()[0].lock.held() if is_locked else contextlib.nullcontext():
                     version = self._plan_and_commit(upsert, commit, is_locked=is_locked)
             except CommitConflict:
@@ -174,24 +172,11 @@ class IcebergTable:
         self._figures["unavailable"] += written.unavailable
         return version
 
-    def _truncate_softly(self, upsert: Upsert) -> bool:
-        """Marks all rows of the table as deleted, in a commit of its own before the rest; repeating it after a crash changes
-        nothing. Returns whether it did."""
-        known = self._reader.begin(pa.schema([]), OffsetCommit({}, {}))
-        if known is None:
-            return False
-        with self._reader.reading(known):
-            change = write_truncated(upsert, self._index(known, upsert).live, known)
-        version = self._commit(known, change, OffsetCommit({}, {}), "delta" if known.has_vectors else "overwrite")
-        if version is None:
-            known.writer.delete(change.written)
-        return version is not None
-
     def _index(self, known: KnownSnapshot, upsert: Upsert) -> IndexedFiles:
         """The files of the known snapshot with an index of their keys; reads them if there is none."""
         if known.indexed is None or not has_keys(known.indexed, upsert.keys, upsert.columns):
             known.indexed = self._reader.read_files(known, {name: upsert.columns[name] for name in upsert.keys})
-        if not known.indexed.has_index:
+        if upsert.keys and not known.indexed.has_index:
             raise ConnectError(
                 f"{self._place} has more rows than upsert.index.max.keys={self._settings.max_index_keys}; give the task more "
                 "memory and raise it"

@@ -88,8 +88,8 @@ class ParquetTable:
         if not at.has_offset:
             log.info("The table at %s has no offset of %s: its first record is that of offset %d", self._path, partition, first)
             at = self._add_link(partition, at, at._replace(offset=first))
-        # Promise 6: the rows continue the chain, or they are not added.
-        if at is None or at.offset != first:
+        # Promise 6: the rows continue the chain, or they are not added. Records in between have no rows.
+        if at is None or first < at.offset:
             return None
         return None if self._add_link(partition, at, at._replace(offset=end), rows) is None else end
 

@@ -73,7 +73,9 @@ class SourceOrder:
         if is_outdated.any():
             upsert, matches = _filter(upsert, matches, ~is_outdated)
         truncated: dict[int, Rows] = {}
-        if truncated_at != before and truncated_at is not None and not upsert.soft_deletes:
+        if truncated_at == before:
+            upsert = replace(upsert, update=None)  # the table had a later truncate
+        elif truncated_at is not None and upsert.update is None:
             truncated = self._find_truncated(live, truncated_at)
             matches = _without(matches, truncated)
         state = deleted_keys.plan(None if upsert.soft_deletes else _deleted_rows(upsert), truncated_at, files)

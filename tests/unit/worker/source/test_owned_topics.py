@@ -73,8 +73,9 @@ def test_reports_are_handled_while_nothing_is_written_and_the_client_ends_with_t
 ) -> None:
     monkeypatch.setattr("worker.kafka.log_writer._CLOSE_TIMEOUT_S", 0.1)
     caplog.set_level(logging.WARNING, "worker.kafka.clients")  # tests of log levels may have left another one
-    before, listener = client_threads(), Listener()
+    listener = Listener()
     with MockKafka() as kafka:
+        before = client_threads()
         kafka.create_topic("history")
         runtime = replace(
             Rig(monkeypatch).runtime, task=Keeper(kafka.bootstrap), owned_topics=OwnedTopics(lambda _, given: given)
@@ -82,11 +83,14 @@ def test_reports_are_handled_while_nothing_is_written_and_the_client_ends_with_t
         task = SourceWorkerTask(TASK_ID, listener, lambda *_: runtime, MemoryServices(), FlushTiming(60, 1, 1))
         task.start()
         eventually(lambda: "running" in listener.said, "the task runs")
-    eventually(lambda: f"No Kafka broker answers at {kafka.bootstrap}" in caplog.text, "the warning")
-    assert client_threads() - before
-    task.stop()
-    assert task.join(time.monotonic() + WAIT_S)
-    eventually(lambda: not client_threads() - before, "the end of the client")
+        kafka.go_down()
+        eventually(
+            lambda: f"No Kafka broker answers at {kafka.bootstrap}" in caplog.text, "the warning", explain=lambda: listener.said
+        )
+        assert client_threads() - before
+        task.stop()
+        assert task.join(time.monotonic() + WAIT_S)
+        eventually(lambda: not client_threads() - before, "the end of the client")
 
 
 def test_record_whose_append_failed_is_not_written_later() -> None:

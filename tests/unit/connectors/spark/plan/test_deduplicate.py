@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from connect.errors import DataError
 from connectors.spark.config_keys import UNAVAILABLE
 from connectors.spark.decode.change_batch import ChangeBatch, make_meta
-from connectors.spark.plan.deduplicate import before_truncate, latest_per_key, with_key_columns
+from connectors.spark.plan.deduplicate import latest_per_key, with_key_columns
 
 VALUES = st.sampled_from(["a", "b", None, UNAVAILABLE])
 EVENTS = st.lists(st.tuples(st.sampled_from("cuud"), st.integers(0, 4), VALUES, VALUES), max_size=30)
@@ -86,47 +85,12 @@ def test_unavailable_values_become_null_and_are_counted_where_the_config_asks_fo
     assert latest.unavailable == sum((x, y).count(UNAVAILABLE) for op, x, y in last.values() if op != "d")
 
 
-def test_changes_before_a_truncate_come_first() -> None:
-    events: list[Any] = [
-        ("c", 1, "a", "a"),
-        ("t", None, None, None),
-        ("c", 2, "b", "b"),
-        ("t", None, None, None),
-        ("c", 3, "", ""),
-    ]
-    batch = changes(events)
-    parts = []
-    rest = [batch.slice(range(2)), batch.slice(range(2, 5))]
-    for _ in range(3):
-        part = before_truncate(rest)
-        offsets = [o for one in part for o in one.meta["offset"].to_pylist()]
-        parts.append(offsets)
-        rest = [r for one in rest if (r := one.filter(pc.greater(one.meta["offset"], offsets[-1]))).num_rows]
-        if not rest:
-            break
-    assert parts == [[0], [1, 2], [3, 4]]
-
-
 def test_messages_are_skipped_and_a_truncate_drops_earlier_changes() -> None:
     events: list[Any] = [("c", 1, "a", "a"), ("t", None, None, None), ("c", 2, "b", "b"), ("m", None, None, None)]
     latest = latest_per_key(changes(events), ["id"], "hard")
     assert latest.truncate is not None
     assert latest.rows["id"].to_pylist() == [2]
     assert latest_per_key(changes(events), ["id"], "ignore").rows.num_rows == 2
-
-
-def test_a_truncate_keeps_later_changes_that_were_read_before_it_from_another_partition() -> None:
-    # Partition 1 is ahead: its row at position 9 is newer than the truncate at position 5, and its row at position 3 is not.
-    events: list[Any] = [("c", 9, "a", "a"), ("c", 3, "a", "a"), ("c", 4, "a", "a"), ("t", None, None, None), ("c", 6, "b", "b")]
-    found = changes(events)
-    columns = {"partition": pa.array([1, 1, 0, 0, 0], pa.int32()), "position": pa.array(["9", "3", "4", "5", "6"])}
-    meta = found.meta
-    for name, column in columns.items():
-        meta = meta.set_column(meta.column_names.index(name), name, column)
-    latest = latest_per_key(ChangeBatch("t", meta, found.image, None), ["id"], "hard")
-    assert latest.truncate is not None
-    assert latest.truncate.position == "5"
-    assert sorted(latest.rows["id"].to_pylist()) == [6, 9]
 
 
 def test_the_placeholder_is_configurable() -> None:

@@ -43,6 +43,10 @@ def open_table(path: Path, connector: str = "c", *, topic_id: str = "1", load: b
     return table
 
 
+def identify(topic: str) -> TopicIdentity:
+    return TopicIdentity("cluster", "1")
+
+
 def append(table: ParquetTable, first: int, end: int, partition: TopicPartition = PARTITION) -> int | None:
     rows = pa.table({"p": pa.array([partition.partition] * (end - first)), "o": pa.array(range(first, end), pa.int64())})
     return table.append(rows, OffsetCommit({partition: (first, end)}, {partition: end}))
@@ -72,7 +76,6 @@ def test_task_with_outdated_offsets_cannot_append_and_goes_on_where_the_winner_e
     assert zombie.load([PARTITION]).ends == {PARTITION: 5}
     assert append(zombie, 5, 8) == 8
     assert append(owner, 5, 7) is None
-    assert append(zombie, 9, 10) is None, "there would be a gap"
     assert append(zombie, 6, 10) is None
     assert visible(path) == [(0, offset) for offset in range(8)]
 
@@ -131,6 +134,15 @@ def test_offsets_without_rows_are_committed(tmp_path: Path) -> None:
     assert table.append(pa.schema(list(COLUMNS.items())).empty_table(), OffsetCommit({PARTITION: (3, 9)}, {PARTITION: 9})) == 9
     assert ends(path) == {PARTITION: 9}
     assert visible(path) == [(0, offset) for offset in range(3)]
+
+
+def test_file_also_stands_for_records_without_rows_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    table = open_table(path)
+    append(table, 0, 3)
+    assert append(table, 5, 6) == 6
+    footer = parse_footer(pq.read_metadata(path / Link(chain_of("c", PARTITION), ChainEnd(0, 3)).name).metadata, "")
+    assert (footer.at.offset, footer.after.offset) == (3, 6)
 
 
 def test_moved_offsets_begin_the_next_generation_of_names(tmp_path: Path) -> None:
@@ -207,7 +219,7 @@ class Task:
     def __init__(self, path: Path, partition: int) -> None:
         settings = TableConfig("append", (), "hard", "add", (), keep_tombstones=True)
         self.table = open_table(path, load=False)
-        self.writer = TableWriter("t", settings, self.table)
+        self.writer = TableWriter("t", settings, self.table, identify)
         self.partition = partition
         self.next = 0
 
@@ -249,7 +261,7 @@ def test_of_two_tasks_that_add_a_column_with_different_types_the_second_one_refu
 def test_commit_of_several_partitions_is_a_file_for_each(tmp_path: Path) -> None:
     path = tmp_path / "t"
     settings = TableConfig("append", (), "hard", "add", ("__partition", "__offset"), keep_tombstones=True)
-    writer = TableWriter("t", settings, open_table(path, load=False))
+    writer = TableWriter("t", settings, open_table(path, load=False), identify)
     partitions, offsets = [1, 0, 0, 2, 1, 0], [5, 0, 1, 7, 6, 2]
     numbers = pa.array(range(6), pa.int64())
     meta = make_meta(

@@ -59,7 +59,9 @@ def test_commits_that_fail_or_come_too_late(meter: TaskMeter) -> None:
 def test_transactions_and_partitions(meter: TaskMeter) -> None:
     for records in (5, 1, 9):
         meter.transaction_ended(records)
-    meter.set_partitions(3)
+    assigned: list[int] = []
+    meter.watch_partitions(assigned)
+    assigned += [1, 2, 3]
     numbers = meter.numbers()
     assert (numbers.transaction_min, numbers.transaction_max, numbers.transaction_avg) == (1, 9, 5)
     assert numbers.partitions == 3

@@ -1,0 +1,126 @@
+"""A truncate deletes what is older, whatever is committed together with it, and is refused where nobody knows what is older."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect.errors import DataError
+from connect.record import TopicPartition
+from connectors.spark.config import TableConfig
+from connectors.spark.config_keys import CURRENT, LOG, SCD2, SEQ, UNAVAILABLE, VERSION_COLUMNS
+from tests.support.files_only_table import Crash
+from tests.support.files_only_world import SETTINGS, SOFT_SETTINGS, World
+from tests.support.source_order_histories import Event
+
+BY_LOG = replace(SETTINGS, sequence_by=LOG)
+SOFT_BY_LOG = replace(SOFT_SETTINGS, sequence_by=LOG)
+VERSIONS = replace(BY_LOG, write_mode=SCD2, metadata_columns=(SEQ, *VERSION_COLUMNS))
+
+
+def make_events(chance: random.Random) -> list[Event]:
+    events = []
+    for at in range(1, chance.randint(2, 14)):
+        op = chance.choices("cudt", (4, 3, 3, 3))[0]
+        value = chance.choice([f"v{at}", UNAVAILABLE]) if op == "u" else f"v{at}" if op == "c" else None
+        events.append(Event(op, None if op == "t" else chance.randrange(3), at, value))
+    return events
+
+
+def rows_of(config: TableConfig, commits: list[list[Event]]) -> list[tuple[Any, ...]]:
+    """The table after these commits, with all columns."""
+    with TemporaryDirectory() as folder:
+        world = World(Path(folder), config)
+        for events in commits:
+            world.commit(*events)
+        return sorted((tuple(row.items()) for row in world.table.rows()), key=repr)
+
+
+@pytest.mark.parametrize("config", [BY_LOG, SOFT_BY_LOG, VERSIONS], ids=["hard", "soft", "versions"])
+@given(seed=st.integers(0, 1 << 32))
+def test_commits_of_any_size_give_the_same_table(config: TableConfig, seed: int) -> None:
+    chance = random.Random(seed)
+    events = make_events(chance)
+    cut = [events[0:0]]
+    for event in events:
+        if chance.random() < 0.4:
+            cut.append([])
+        cut[-1].append(event)
+    assert rows_of(config, [part for part in cut if part]) == rows_of(config, [[event] for event in events])
+
+
+@pytest.mark.parametrize("config", [BY_LOG, SOFT_BY_LOG, VERSIONS], ids=["hard", "soft", "versions"])
+def test_what_comes_after_a_truncate_is_written_whatever_its_position(config: TableConfig, tmp_path: Path) -> None:
+    """Rows of a later snapshot, and changes after a failover, have lower positions."""
+    world = World(tmp_path, config)
+    world.commit(Event("c", 1, 1000, "old"), Event("t", None, 2000))
+    world.commit(Event("r", 1, 5000, "read"), Event("r", 2, 5000, "read"))
+    world.commit(Event("c", 3, 100, "changed"))
+    rows = [row for row in world.table.rows() if not row.get("__deleted") and row.get(CURRENT, True)]
+    assert {row["id"]: row["v"] for row in rows} == {1: "read", 2: "read", 3: "changed"}
+
+
+@pytest.mark.parametrize("config", [SOFT_BY_LOG, VERSIONS], ids=["soft", "versions"])
+def test_a_crash_before_the_commit_leaves_the_rows_as_they_were(config: TableConfig, tmp_path: Path) -> None:
+    world = World(tmp_path, config)
+    world.commit(Event("c", 1, 1, "a"), Event("c", 2, 2, "b"))
+    before = world.table.rows()
+    world.table.crashes = True
+    batch = world.partitions.batch([(Event("t", None, 3), 0), (Event("c", 1, 4, "c"), 0)])
+    with pytest.raises(Crash):
+        world.writer.commit([batch], [TopicPartition("t", 0)])
+    assert world.table.rows() == before
+    world.restart()
+    world.writer.commit([batch], [TopicPartition("t", 0)])
+    rows = [row for row in world.table.rows() if not row.get("__deleted") and row.get(CURRENT, True)]
+    assert [(row["id"], row["v"]) for row in rows] == [(1, "c")]
+
+
+@pytest.mark.parametrize("config", [BY_LOG, SOFT_BY_LOG, VERSIONS], ids=["hard", "soft", "versions"])
+@pytest.mark.parametrize("known_by", ["rows in the table", "rows in the commit", "the topic"])
+def test_a_table_that_several_partitions_feed_refuses_a_truncate_by_name(
+    config: TableConfig, known_by: str, tmp_path: Path
+) -> None:  # fmt: skip
+    world = World(tmp_path, config)
+    if known_by == "the topic":
+        world.partition_counts["t"] = 2
+    world.commit(Event("c", 1, 1, "a"))
+    if known_by == "rows in the table":
+        world.commit(Event("c", 2, 2, "b"), partitions=[1])
+    other = [(Event("c", 3, 3, "c"), 1)] if known_by == "rows in the commit" else []
+    batch = world.partitions.batch([*other, (Event("t", None, 4), 0), (Event("c", 4, 5, "d"), 0)])
+    expected = (
+        r"topic t, partition 0, offset 1: which rows are older than this truncate is not known, because table t is fed by "
+        r"several partitions: t-0, t-1\. Either set sequence\.by=source, .*skipped\.operations=t"
+    )
+    with pytest.raises(DataError, match=expected):
+        world.writer.commit([batch], [])
+    good, bad = world.writer.split_bad_records([batch], [])
+    assert [(one.topic_partition, one.offset) for one in bad] == [(TopicPartition("t", 0), 1)]
+    world.writer.commit(good, [])
+    assert {row["id"] for row in world.table.rows()} >= {1, 4}
+
+
+def test_positions_of_several_topics_are_not_compared(tmp_path: Path) -> None:
+    world = World(tmp_path, SETTINGS)
+    world.partition_counts["t"] = 3
+    world.commit(Event("c", 1, 1, "a"), Event("c", 2, 9, "b"), partitions=[0, 1])
+    world.commit(Event("t", None, 5), partitions=[2])
+    assert world.rows() == {2: "b"}
+    world.writer.commit([replace(world.partitions.batch([(Event("c", 7, 1, "shard"), 3)]), topic="shard")], [])
+    with pytest.raises(DataError, match=r"fed by several topics, whose positions cannot be compared: shard, t\."):
+        world.commit(Event("t", None, 12))
+    assert world.rows() == {2: "b"}
+
+
+def test_deletes_that_are_ignored_ignore_truncates_of_any_partition(tmp_path: Path) -> None:
+    world = World(tmp_path, replace(BY_LOG, delete_mode="ignore"))
+    world.commit(Event("c", 1, 1, "a"), Event("t", None, 2), Event("c", 2, 3, "b"), partitions=[0, 1, 1])
+    assert world.rows() == {1: "a", 2: "b"}
