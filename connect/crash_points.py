@@ -28,11 +28,9 @@ POINTS = (
     "spool.confirmed",  # the source was told what the reader has committed, the segments still exist
     "spark.staged",  # records are in a staging file and in no table
     "spark.committed",  # one table is committed, but not the next table or the consumer group's offsets
-    "parquet.linking",  # an entry of a Parquet table's manifest is in a temporary file
-    "parquet.drafted",  # rows of a Parquet table are in a draft, no entry names it
-    "parquet.entered",  # an entry names the draft, readers do not see its rows
-    "parquet.renamed",  # readers see the rows; merged files still exist, and the writer was not told
-    "parquet.merged",  # small files are merged into a draft, no entry names it
+    "parquet.encoded",  # a file of a Parquet table is in memory, and nowhere else
+    "parquet.linking",  # the file is in a temporary file
+    "parquet.linked",  # readers see the file, the writer was not told
     "jdbc.written",  # a transaction has written a batch and is not committed
     "jdbc.committed",  # the transaction is committed, the consumer group's offsets are not
     "errors.reported",  # an errant record was sent to the dead letter queue and is not acknowledged

@@ -335,6 +335,10 @@ def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = N
     )
     if properties and values["table.format"] == PARQUET:
         raise ConfigError.invalid(PROPERTIES_PREFIX + properties[0][0], properties[0][1], "parquet tables have no properties")
+    merges = values["compaction.min.files"] != 0
+    for key in ("compaction.target.file.bytes", "compaction.min.files"):
+        if key in props and merges and values["table.format"] == PARQUET:
+            raise ConfigError.invalid(key, props[key], "files of parquet tables are not merged; remove it, and set freshness.ms")
     config = SparkSinkConfig(
         connector=props.get("name", "spark-sink"),
         spark=spark,

@@ -54,8 +54,7 @@ class SparkSinkTask(SinkTask):
     def start(self, config: Mapping[str, str]) -> None:
         self._config = self.parse(config)
         self.pending_work = PendingWork()
-        self._number = config.get(TASK_KEY, "0")
-        owner = f"{self._config.connector}-{self._number}"
+        owner = f"{self._config.connector}-{config.get(TASK_KEY, '0')}"
         stages = self._config.table_format == DELTA
         self._staging = Staging(self._config.location, owner, self._config.spark.s3) if stages else None
         self._lease = None if self._config.table_format == PARQUET else session.lease(self._config.spark, merges=False)
@@ -97,7 +96,7 @@ class SparkSinkTask(SinkTask):
         return self._lease.session()
 
     def _open_writer(self, table: str) -> TableWriter:
-        return make_writer(self._config, table, self._lease, self._staging, self._identify, self._number)
+        return make_writer(self._config, table, self._lease, self._staging, self._identify)
 
     def _writers(self) -> list[TableWriter]:
         tables = list(self.delivery.scheduler.tables.values())

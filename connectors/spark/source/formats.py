@@ -15,8 +15,7 @@ from connectors.spark.source.config import QUERY, SourceTable, SparkSourceConfig
 from connectors.spark.source.delta.feed import DeltaFeed, check_delta_table
 from connectors.spark.source.errors import TableAbsentError
 from connectors.spark.source.offsets import find_offset_problem, parse_offset
-from connectors.spark.source.parquet.feed import ParquetFeed, check_parquet
-from connectors.spark.source.parquet.positions import find_parquet_offset_problem
+from connectors.spark.source.parquet.feed import ParquetFeed, check_parquet, find_parquet_offset_problem
 from connectors.spark.source.positioned_feed import FeedSettings
 from connectors.spark.source.query.positions import find_cursor_offset_problem, parse_cursor_offset
 from connectors.spark.source.table_feed import TableFeed

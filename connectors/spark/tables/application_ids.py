@@ -86,16 +86,21 @@ class StoredOffsets:
             present = identify(stored.partition.topic)
             if present is None:
                 continue  # nobody will read it
-            if stored.identity != _known(present, stored.partition.topic):
-                where = "another cluster" if stored.identity.cluster_id != present.cluster_id else "a topic that was recreated"
-                raise OtherTopicError(
-                    f"table {table} holds {stored.partition} up to offset {end} from {where} (cluster "
-                    f"{stored.identity.cluster_id}, topic ID {stored.identity.topic_id}; the topic is now {present.topic_id} in "
-                    f"cluster {present.cluster_id}). Stop the connector and reset its offsets over REST "
-                    "(DELETE /connectors/<name>/offsets) to read the new topic, or write it into another table"
-                )
+            require_same_topic(table, stored.partition, end, stored.identity, present)
             ends[stored.partition] = max(end, ends.get(stored.partition, 0))
         return ends
+
+
+def require_same_topic(table: str, partition: TopicPartition, end: int, stored: TopicIdentity, present: TopicIdentity) -> None:
+    """Raises OtherTopicError when rows of a table come from another topic than the present one of the name."""
+    if stored == known_identity(present, partition.topic):
+        return
+    where = "another cluster" if stored.cluster_id != present.cluster_id else "a topic that was recreated"
+    raise OtherTopicError(
+        f"table {table} holds {partition} up to offset {end} from {where} (cluster {stored.cluster_id}, topic ID "
+        f"{stored.topic_id}; the topic is now {present.topic_id} in cluster {present.cluster_id}). Stop the connector and reset "
+        "its offsets over REST (DELETE /connectors/<name>/offsets) to read the new topic, or write it into another table"
+    )
 
 
 def ids_of(partitions: Iterable[TopicPartition], connector: str, identify: Identify) -> dict[TopicPartition, str]:
@@ -106,15 +111,15 @@ def ids_of(partitions: Iterable[TopicPartition], connector: str, identify: Ident
         found = identify(tp.topic)
         if found is None:
             raise RetriableError(f"the brokers have no topic {tp.topic}, so no offsets of it are committed")
-        ids[tp] = str(PartitionId(connector, _known(found, tp.topic), tp))
+        ids[tp] = str(PartitionId(connector, known_identity(found, tp.topic), tp))
     return ids
 
 
-def _known(identity: TopicIdentity, topic: str) -> TopicIdentity:
+def known_identity(identity: TopicIdentity, topic: str) -> TopicIdentity:
+    """The identity. Raises ConnectError if it says nothing."""
     if _UNKNOWN in (identity.cluster_id, identity.topic_id):
         raise ConnectError(
             f"the brokers name no {'cluster ID' if identity.cluster_id == _UNKNOWN else 'ID'} of topic {topic}, so it cannot be "
-            "told from a recreated topic, and nothing of it is committed. Upgrade them to Kafka 2.8 or newer, or write Parquet "
-            "(table.format=parquet)"
+            "told from a recreated topic, and nothing of it is committed. Upgrade them to Kafka 2.8 or newer"
         )
     return identity

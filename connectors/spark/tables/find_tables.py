@@ -9,10 +9,11 @@ from connectors.spark.config import SparkSinkConfig
 from connectors.spark.errors import explain
 from connectors.spark.s3_settings import S3Settings
 from connectors.spark.tables.iceberg.library import IcebergLibrary
+from connectors.spark.tables.parquet.links import COLUMNS_FOLDER
 from connectors.spark.tables.staging import open_location
 
-_MARKERS = ("_delta_log", "_sluice", "metadata")
-"""Folders that a table has: a Delta log, the manifest of a Parquet table, or Iceberg's metadata."""
+_MARKERS = ("_delta_log", COLUMNS_FOLDER, "metadata")
+"""Folders that a table has: a Delta log, the columns of a Parquet table, or Iceberg's metadata."""
 
 
 def find_tables(config: SparkSinkConfig, lease: session.Lease | None) -> list[str]:

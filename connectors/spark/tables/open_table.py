@@ -16,8 +16,7 @@ from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.iceberg.library import IcebergName
 from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings
 from connectors.spark.tables.iceberg.table import IcebergTable
-from connectors.spark.tables.parquet import ParquetTable
-from connectors.spark.tables.parquet_adapter import ParquetSinkTable
+from connectors.spark.tables.parquet.table import ParquetTable
 from connectors.spark.tables.staging import Staging
 from connectors.spark.tables.table import Table
 from connectors.spark.tables.writer import TableWriter
@@ -35,11 +34,10 @@ class Sessions(Protocol):
 
 
 def make_writer(
-    config: SparkSinkConfig, table: str, lease: Sessions | None, staging: Staging | None, identify: Identify, task: str = "0"
+    config: SparkSinkConfig, table: str, lease: Sessions | None, staging: Staging | None, identify: Identify
 ) -> TableWriter:
-    """The writer of one table in the configured format, for the task of this number. Waits for Spark."""
-    opened = open_table(config, table, lease, staging, identify, task)
-    return TableWriter(table, config.of_table(table), opened, identify)
+    """The writer of one table in the configured format. Waits for Spark."""
+    return TableWriter(table, config.of_table(table), open_table(config, table, lease, staging, identify), identify)
 
 
 def reaches_jvm(spark: SparkConfig) -> bool:
@@ -47,22 +45,11 @@ def reaches_jvm(spark: SparkConfig) -> bool:
     return not spark.remote
 
 
-def open_table(
-    config: SparkSinkConfig, table: str, lease: Sessions | None, staging: Staging | None, identify: Identify, task: str = "0"
-) -> Table:
+def open_table(config: SparkSinkConfig, table: str, lease: Sessions | None, staging: Staging | None, identify: Identify) -> Table:
     """The table in the configured format. Waits for Spark."""
     path, of_table = f"{config.location}/{table}", config.of_table(table)
     if lease is None:
-        parquet = ParquetTable(
-            path,
-            config.connector,
-            task=task,
-            target_file_bytes=of_table.compaction_target_bytes,
-            min_files=of_table.compaction_min_files,
-            s3=config.spark.s3,
-        )
-        parquet.delete_drafts()
-        return ParquetSinkTable(parquet, config.connector)
+        return ParquetTable(path, config.connector, identify, config.spark.s3)
     fail = of_table.unavailable_fails
     compaction = CompactionSettings(of_table.compaction_target_bytes, of_table.compaction_min_files)
     if config.table_format == ICEBERG:

@@ -29,6 +29,8 @@ class TableState:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     """By partition: the offset after its last record in the table (promise 6)."""
     partition_columns: tuple[str, ...] = ()
+    one_partition: bool = False
+    """Whether a commit has the records of one partition only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from connectors.spark.plan.truncates import NO_FEEDS, Feeds, contains_truncate
 from connectors.spark.plan.widening import widened_columns
 from connectors.spark.tables.application_ids import Identify
 from connectors.spark.tables.executor_files import WriteTarget, WrittenRows
-from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges
+from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges, of_first_partition
 from connectors.spark.tables.planned_rows import rows_to_append, split_bad_records
 from connectors.spark.tables.planned_upserts import plan_upsert
 from connectors.spark.tables.table import OffsetCommit, Table, TableState, Upsert
@@ -96,30 +96,37 @@ class TableWriter:
         """
         started = time.monotonic()
         truncates = self._settings.upserts and contains_truncate(changes)
-        for _ in range(_MAX_ATTEMPTS):
+        attempts = written = 0
+        while attempts < _MAX_ATTEMPTS:
             # A truncate must know of all partitions whose records the table has.
             state = self._load(partitions) if self._state is None or truncates else self._state
             # Promise 6: records that the table contains are not written again, whatever the consumer group's offset is.
             new = [kept for c in changes if (kept := c.after_offsets(state.ends)).num_rows]
             skipped = {tp: r for tp, r in (excluded or {}).items() if r[1] > state.ends.get(tp, 0)}
             if not new and not skipped:
-                self.progress.skipped += sum(c.num_rows for c in changes)
+                self.progress.skipped += sum(c.num_rows for c in changes) - written
                 return
-            names, feeds = state.partition_columns, self._feeds(state, new)
-            prepared = self._rows.prepare(state.columns, new, self._keys, partition_columns=names, feeds=feeds) if new else None
+            part, skipped, is_last = of_first_partition(new, skipped) if state.one_partition else (new, skipped, True)
+            names, feeds = state.partition_columns, self._feeds(state, part)
+            prepared = self._rows.prepare(state.columns, part, self._keys, partition_columns=names, feeds=feeds) if part else None
             # Unless the commit succeeds for certain, the state must be read again.
             self._state = None
             try:
-                landed = self._write(state, new, prepared, skipped)
+                landed = self._write(state, part, prepared, skipped)
             except (DataError, RetriableError):
                 raise
             except Exception as e:
                 raise explain(e, self._described()) from e
             if not landed:
+                attempts += 1
                 self.progress.conflicts += 1
                 continue
             self._state = state
-            self.progress.skipped += sum(c.num_rows for c in changes) - sum(c.num_rows for c in new)
+            written += sum(c.num_rows for c in part)
+            if not is_last:
+                attempts = 0
+                continue
+            self.progress.skipped += sum(c.num_rows for c in changes) - written
             self.progress.committed(time.monotonic() - started)
             self._update_figures()
             crash_points.point("spark.committed")

@@ -13,6 +13,7 @@ from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCom
 from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
 from connectors.spark.tables.iceberg.offsets import find_offsets
 from connectors.spark.tables.iceberg.types import Json
+from connectors.spark.tables.parquet.table import ParquetTable
 from connectors.spark.tables.staging import open_location
 from connectors.spark.verification.tables import newest_delta_version, open_iceberg_table
 
@@ -39,8 +40,8 @@ class WrittenOffsets:
                 return iceberg_ends(open_iceberg_table(config, table).history(), config.connector)
         except NotFoundError:
             return {}
-        # The newest entry of a Parquet table may name a file that is not visible yet.
-        return {}
+        location = f"{config.location.rstrip('/')}/{table}"
+        return ParquetTable(location, config.connector, lambda topic: None, config.spark.s3).stored_ends()
 
     def _delta_of(self, table: str) -> DeltaOffsets:
         found = self._delta.get(table)

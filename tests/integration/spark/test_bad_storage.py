@@ -112,11 +112,10 @@ def test_full_disk_of_a_parquet_table_loses_nothing(run: Any, topic: Any, disk: 
     task_run.deliver()
     task_run.commit()
     t.add(None, VALUE)
-    for free_blocks in (0, 1):
-        disk.fill(free_blocks * BLOCK_BYTES)
-        task_run.deliver()
-        with pytest.raises(ConnectError, match=f"cannot write to {disk.folder}/t{FULL}"):
-            task_run.commit()
+    disk.fill()
+    task_run.deliver()
+    with pytest.raises(ConnectError, match=f"cannot write to {disk.folder}/t{FULL}"):
+        task_run.commit()
     task_run.task.close()
     disk.clear()
     restarted = run(props, [t], raw=True, group={})
@@ -124,7 +123,8 @@ def test_full_disk_of_a_parquet_table_loses_nothing(run: Any, topic: Any, disk: 
     restarted.close()
     import pyarrow.parquet as pq
 
-    assert [pq.read_metadata(path).num_rows for path in (disk.folder / "t").glob("*.parquet")] == [1, 1]
+    # The first file only says where the partition begins.
+    assert sorted(pq.read_metadata(path).num_rows for path in (disk.folder / "t").glob("*.parquet")) == [0, 1, 1]
 
 
 def test_what_is_in_the_way_of_a_table_is_named(open_lake: Callable[..., Lake], tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_store_with_wrong_credentials_fails_the_task_and_an_unavailable_one_is_r
     t.add(None, VALUE)
     task_run.deliver()
     s3.stop()
-    with pytest.raises(RetriableError, match=rf"{location}/t.*Could not connect to server"):
+    with pytest.raises(RetriableError, match=r"cannot write .*/lake/t/sluice-t-0-.*error sending request"):
         task_run.commit()
     task_run.task.close()
 

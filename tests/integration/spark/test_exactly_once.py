@@ -193,6 +193,10 @@ def test_parquet_files_contain_their_offsets(props: Any, run: Any, topic: Any, m
     files = list((Path(props["table.location"]) / "t").glob("*.parquet"))
     offsets = [o for f in files for o in pq.read_table(f)["__offset"].to_pylist()]
     assert Counter(offsets) == Counter(range(30))
+    lease = session.lease(parse_config(props).spark)
+    rows = lease.session().read.parquet(f"{props['table.location']}/t").toArrow()
+    lease.release()
+    assert sorted(rows["__offset"].to_pylist()) == list(range(30)), "Spark sees each record once"
 
 
 def test_offsets_changed_over_rest_apply(props: Any, run: Any, topic: Any, read: Any) -> None:

@@ -1,4 +1,4 @@
-"""Parquet tables in an S3 bucket: fencing, crashes, compaction, and the sink task itself."""
+"""Parquet tables in an S3 bucket: fencing, crashes, and the sink task itself."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ import pytest
 
 from connect.errors import ConnectError
 from connect.record import TopicPartition
+from connect.sink import TopicIdentity
 from connect.testing import MemoryOffsets, SourceHarness
 from connectors.spark.source.task import SparkSourceTask
-from connectors.spark.tables.committed_offsets import TableCommit
-from connectors.spark.tables.parquet import ParquetTable
+from connectors.spark.tables.parquet.table import ParquetTable
 from connectors.spark.tables.staging import open_location
+from connectors.spark.tables.table import OffsetCommit
 from tests.support.replayed_events import FAST, events, poll_all
 from tests.support.s3 import EmbeddedS3
 from tests.support.waiting import WAIT_S
@@ -34,14 +35,17 @@ _WRITER = """
 import sys
 import pyarrow as pa
 from connect.record import TopicPartition
-from connectors.spark.tables.committed_offsets import TableCommit
-from connectors.spark.tables.parquet import ParquetTable
+from connect.sink import TopicIdentity
+from connectors.spark.tables.parquet.table import ParquetTable
+from connectors.spark.tables.table import OffsetCommit
 TP = TopicPartition("t", 0)
-table = ParquetTable(sys.argv[1], "c", task=sys.argv[2])
+table = ParquetTable(sys.argv[1], "c", lambda topic: TopicIdentity("cluster", "1"))
 won = 0
-while (first := table.committed_offsets([TP]).ends.get(TP, 0)) < 40:
+if table.load([TP]).columns is None:
+    table.create({"o": pa.int64()}, ())
+while (first := table.load([TP]).ends.get(TP, 0)) < 40:
     rows = pa.table({"o": pa.array(range(first, first + 2))})
-    won += table.append(rows, TableCommit("c", first + 1, {TP: (first, first + 2)}, {TP: first + 2})) is not None
+    won += table.append(rows, OffsetCommit({TP: (first, first + 2)}, {TP: first + 2})) is not None
 print(won)
 """
 
@@ -70,9 +74,17 @@ def offsets(path: str) -> list[int]:
     return sorted(ds.dataset(root, filesystem=files, format="parquet").to_table(["o"])["o"].to_pylist())
 
 
+def open_table(path: str) -> ParquetTable:
+    table = ParquetTable(path, "c", lambda topic: TopicIdentity("cluster", "1"))
+    if table.load([PARTITION]).columns is None:
+        table.create({"o": pa.int64()}, ())
+        table.load([PARTITION])
+    return table
+
+
 def append(table: ParquetTable, first: int, end: int) -> int | None:
     rows = pa.table({"o": pa.array(range(first, end))})
-    return table.append(rows, TableCommit("c", first + 1, {PARTITION: (first, end)}, {PARTITION: end}))
+    return table.append(rows, OffsetCommit({PARTITION: (first, end)}, {PARTITION: end}))
 
 
 def test_two_processes_that_append_the_same_ranges_write_each_row_once(location: str) -> None:
@@ -88,29 +100,28 @@ def test_two_processes_that_append_the_same_ranges_write_each_row_once(location:
     assert offsets(path) == list(range(40))
 
 
-def test_killed_writer_is_repaired_by_its_successor(location: str) -> None:
+def test_successor_of_a_killed_writer_goes_on_where_it_ended(location: str) -> None:
     path = f"{location}/t"
-    for point, end in (("drafted:2", 2), ("entered:2", 6), ("renamed:3", 10)):
-        killed = start(path, "0", crash_at=f"parquet.{point}")
+    for visit, end in ((1, 0), (3, 2), (2, 4)):
+        killed = start(path, "0", crash_at=f"parquet.encoded:{visit}")
         killed.communicate(timeout=WAIT_S)
         assert killed.returncode == -signal.SIGKILL
-        successor = ParquetTable(path, "c")
-        successor.delete_drafts()
-        assert successor.committed_offsets([]).ends == {PARTITION: end}
-        assert offsets(path) == list(range(end))
+        assert open_table(path).load([PARTITION]).ends == ({PARTITION: end} if end else {})
+        assert offsets(path) == list(range(end)) if end else True
+    killed = start(path, "0", crash_at="spark.staged:4")
+    killed.communicate(timeout=WAIT_S)
+    assert offsets(path) == list(range(10))
 
 
-def test_outdated_task_is_refused_and_files_are_merged(location: str) -> None:
+def test_outdated_task_is_refused(location: str) -> None:
     path = f"{location}/t"
-    owner, zombie = (ParquetTable(path, "c", task=task, min_files=3) for task in "01")
-    for table in (owner, zombie):
-        table.committed_offsets([PARTITION])
+    owner, zombie = open_table(path), open_table(path)
     for first in range(6):
         assert append(owner, first, first + 1) == first + 1
     assert append(zombie, 0, 3) is None
-    assert owner.compact().merged_files == 5
     assert offsets(path) == list(range(6))
-    assert ParquetTable(path, "c").committed_offsets([]).ends == {PARTITION: 6}
+    assert zombie.load([PARTITION]).ends == {PARTITION: 6}
+    assert append(zombie, 6, 8) == 8
 
 
 def test_sink_task_writes_into_a_bucket_and_continues_after_a_crash(location: str, run: Any, topic: Any) -> None:
@@ -135,13 +146,13 @@ def test_store_that_ignores_the_condition_is_rejected(location: str, monkeypatch
     put = obstore.put
     monkeypatch.setattr(obstore, "put", lambda store, name, content, **_: put(store, name, content))
     with pytest.raises(ConnectError, match="ignores the condition If-None-Match"):
-        append(ParquetTable(f"{location}/t", "c"), 0, 1)
+        append(open_table(f"{location}/t"), 0, 1)
 
 
 def test_missing_bucket_is_reported_with_its_name(location: str) -> None:
     path = location.replace("/lake", "-absent/lake/t")
     with pytest.raises(ConnectError, match="-absent/lake/t"):
-        append(ParquetTable(path, "c"), 0, 1)
+        append(open_table(path), 0, 1)
 
 
 def test_source_reads_directories_and_tables_of_a_bucket(location: str) -> None:
@@ -164,11 +175,9 @@ def test_source_reads_directories_and_tables_of_a_bucket(location: str) -> None:
     assert read("landing", offsets) == [("r", {"o": 1, "day": "1"}), ("r", {"o": 2, "day": "1"})]
     add("day=2/c.parquet", 3)
     assert read("landing", offsets) == [("c", {"o": 3, "day": "2"})]
-    table = ParquetTable(f"{location}/t", "c", min_files=3)
-    table.committed_offsets([PARTITION])
+    table = open_table(f"{location}/t")
     append(table, 0, 1)
     assert read("t", offsets) == [("r", {"o": 0})]
     for first in range(1, 6):
         append(table, first, first + 1)
-    assert table.compact().merged_files
     assert read("t", offsets) == [("c", {"o": number}) for number in range(1, 6)]

@@ -11,22 +11,27 @@ from pyarrow import fs
 
 from connect.errors import ConnectError
 from connectors.spark.source.config import SparkSourceConfig
-from connectors.spark.source.errors import FileGapError, TableAbsentError
+from connectors.spark.source.errors import FileGapError, TableAbsentError, UnsupportedTableError
 from connectors.spark.source.key_columns import check_keys
-from connectors.spark.source.offsets import FeedPosition, parse_offset
+from connectors.spark.source.parquet.chain_feed import ChainFeed
+from connectors.spark.source.parquet.chain_positions import (
+    ChainsPosition,
+    find_chains_offset_problem,
+    is_chains_offset,
+    parse_chains_offset,
+)
 from connectors.spark.source.parquet.directory_feed import DirectoryFeed, DirectoryFeedSettings
 from connectors.spark.source.parquet.file_schemas import PARTITION_TYPES, FileSchemas
 from connectors.spark.source.parquet.listing import list_files, partition_values
-from connectors.spark.source.parquet.manifest_feed import ManifestFeed
-from connectors.spark.source.parquet.manifest_reader import has_manifest
-from connectors.spark.source.parquet.positions import DirectoryPosition, is_directory_offset, parse_directory_offset
+from connectors.spark.source.parquet.positions import DirectoryPosition, find_directory_offset_problem, parse_directory_offset
 from connectors.spark.source.positioned_feed import FeedSettings
 from connectors.spark.source.table_feed import FeedItem
 from connectors.spark.tables.files.file_columns import open_parquet
+from connectors.spark.tables.parquet.links import COLUMNS_FOLDER, EARLIER_FOLDER, FOLDER
 
 
 class ParquetFeed:
-    """The feed of a directory of files, or of a Parquet table of the sink, which has a manifest.
+    """The feed of a directory of files, or of a Parquet table of the sink.
 
     Which one it is shows when it exists (:class:`connectors.spark.source.table_feed.TableFeed`).
     """
@@ -40,10 +45,10 @@ class ParquetFeed:
         self._location = location
         self._settings = settings
         self._stored = None if stored is None else _parse_offset(stored)
-        self._feed: DirectoryFeed | ManifestFeed | None = None
+        self._feed: DirectoryFeed | ChainFeed | None = None
 
     @property
-    def position(self) -> DirectoryPosition | FeedPosition | None:
+    def position(self) -> DirectoryPosition | ChainsPosition | None:
         """See :class:`connectors.spark.source.table_feed.TableFeed`."""
         return self._stored if self._feed is None else self._feed.position
 
@@ -74,10 +79,10 @@ class ParquetFeed:
             self._feed = self._open()
         yield from self._feed.items()
 
-    def _open(self) -> DirectoryFeed | ManifestFeed:
+    def _open(self) -> DirectoryFeed | ChainFeed:
         place, settings, stored = (self._files, self._folder, self._location), self._settings, self._stored
-        is_table = has_manifest(self._files, self._folder)
-        if isinstance(stored, DirectoryPosition if is_table else FeedPosition):
+        is_table = _is_sink_table(*place)
+        if isinstance(stored, DirectoryPosition if is_table else ChainsPosition):
             known, other = ("a directory", "a Parquet table of the sink") if is_table else ("a table of the sink", "a directory")
             raise FileGapError(
                 f"the offset of {self._location} is one of {known}, but {self._location} is {other}",
@@ -85,14 +90,30 @@ class ParquetFeed:
             )
         if is_table:
             own = FeedSettings(settings.keys, settings.start, settings.pairing_rows, settings.batch_rows)
-            return ManifestFeed(*place, own, stored if isinstance(stored, FeedPosition) else None)
+            return ChainFeed(*place, own, stored if isinstance(stored, ChainsPosition) else None)
         types = _partition_types(settings)
         files = DirectoryFeedSettings(settings.keys, settings.start, settings.batch_rows, settings.lag_ms, types)
         return DirectoryFeed(*place, files, stored if isinstance(stored, DirectoryPosition) else None)
 
 
-def _parse_offset(offset: Mapping[str, Any]) -> DirectoryPosition | FeedPosition:
-    return parse_directory_offset(offset) if is_directory_offset(offset) else parse_offset(offset)
+def _parse_offset(offset: Mapping[str, Any]) -> DirectoryPosition | ChainsPosition:
+    return parse_chains_offset(offset) if is_chains_offset(offset) else parse_directory_offset(offset)
+
+
+def find_parquet_offset_problem(offset: Mapping[str, Any]) -> str | None:
+    """What is wrong with an offset of a directory or of a Parquet table of the sink; None if nothing is."""
+    return find_chains_offset_problem(offset) if is_chains_offset(offset) else find_directory_offset_problem(offset)
+
+
+def _is_sink_table(files: fs.FileSystem, folder: str, location: str) -> bool:
+    """Raises UnsupportedTableError for a table of an earlier release."""
+    columns, earlier = files.get_file_info([f"{folder}/{COLUMNS_FOLDER}", f"{folder}/{EARLIER_FOLDER}"])
+    if earlier.type is fs.FileType.Directory:
+        raise UnsupportedTableError(
+            f"an earlier release of the sink wrote the table {location}. To read its files as those of a directory, remove "
+            f"{location}/{FOLDER} when the sink has moved to another directory"
+        )
+    return bool(columns.type is fs.FileType.Directory)
 
 
 def check_parquet(files: fs.FileSystem, folder: str, location: str, settings: SparkSourceConfig) -> None:

@@ -17,12 +17,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from connectors.spark.source.offsets import (
-    FEED_MEMBERS,
     ROW,
     SNAPSHOT,
     VERSION,
     find_member_problem,
-    find_offset_problem,
     require_valid,
 )
 
@@ -206,15 +204,3 @@ def _decode_recent(text: str | None) -> bytes:
     if len(listed) % (_NAME_BYTES + _CONTENT_BYTES):
         raise ValueError("it is incomplete")
     return listed
-
-
-def is_directory_offset(offset: Mapping[str, Any]) -> bool:
-    """Whether an offset is one of a directory, and not one of a Parquet table of the sink."""
-    return offset.get(PASSED_MS) is not None
-
-
-def find_parquet_offset_problem(offset: Mapping[str, Any]) -> str | None:
-    """What is wrong with an offset of a directory or of a Parquet table of the sink; None if nothing is."""
-    if is_directory_offset(offset) or not all(name in FEED_MEMBERS for name in offset):
-        return find_directory_offset_problem(offset)
-    return find_offset_problem(offset)

@@ -35,6 +35,8 @@ def test_names_come_from_topic_or_source_and_stay_below_the_location() -> None:
         ({"write.mode": "scd3"}, "write.mode", "append, upsert, scd2, both"),
         ({"write.mode": "scd2", "delete.mode": "soft"}, "delete.mode", "use hard"),
         ({"table.format": "parquet", "write.mode": "both"}, "write.mode", "only append"),
+        ({"table.format": "parquet", "compaction.min.files": "5"}, "compaction.min.files", "parquet tables are not merged"),
+        ({"table.format": "parquet", "partition.columns": "a"}, "partition.columns", "parquet tables have no such layout"),
         ({"write.mode": "both", "changelog.table.suffix": "/log"}, "changelog.table.suffix", "without slashes"),
         ({"write.mode": "both", "topics": "a,b_changelog"}, "changelog.table.suffix", "topic b_changelog has the name of a"),
         ({"spark.master": "spark://:7077"}, "spark.master", "expected spark://host:port"),

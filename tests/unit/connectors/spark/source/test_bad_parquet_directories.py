@@ -215,7 +215,7 @@ def test_validation_names_keys_columns_and_formats(directory: ParquetDirectory) 
     ("offset", "words"),
     [
         ({"passed": 1}, "did you mean passed_ms?"),
-        ({"row": 3}, "an offset needs version"),
+        ({"row": 3}, "an offset needs passed_ms"),
         ({"file": "a.parquet"}, "an offset needs passed_ms"),
         ({"passed_ms": "yesterday"}, "an offset needs passed_ms"),
         ({"passed_ms": 1, "file": "a.parquet"}, "an offset with file needs modified_ms, size_bytes, row too"),

@@ -1,9 +1,10 @@
-"""Parquet tables of the sink are read by their manifest: each row once, also when compaction moves it into another file."""
+"""Parquet tables of the sink are read along the chain of each partition: each row once, in the order of its partition."""
 
 from __future__ import annotations
 
-import contextlib
+import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,53 +15,57 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect import crash_points
 from connect.errors import ConnectError
 from connect.record import SourceRecord, TopicPartition
+from connect.sink import TopicIdentity
 from connect.testing import MemoryOffsets
 from connectors.spark.source.offsets import table_partition
-from connectors.spark.tables.committed_offsets import TableCommit
-from connectors.spark.tables.parquet import ParquetTable
-from tests.support.parquet_directory import ParquetDirectory, rows_of
+from connectors.spark.source.parquet import chain_feed
+from connectors.spark.source.parquet.listing import list_files
+from connectors.spark.source.parquet.positions import ListedFile
+from connectors.spark.tables.parquet.links import chain_of
+from connectors.spark.tables.parquet.table import ParquetTable
+from connectors.spark.tables.table import OffsetCommit
+from tests.support.parquet_directory import ParquetDirectory, rows_of, set_age
 from tests.support.replayed_events import FAST, deliver_with_kills, events, read_all
 
-
-class Crash(BaseException):
-    """Stands for SIGKILL."""
+PARTITIONS = [TopicPartition("t", number) for number in range(2)]
 
 
 class SinkTable:
-    """A table that two connectors of the sink append to."""
+    """A table that two connectors of the sink append to, each from two partitions."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.written = 0
-        self._offsets = {"c": 0, "other": 0}
+        self._ends: dict[tuple[str, int], int] = {}
 
     def open(self, connector: str = "c") -> ParquetTable:
-        return ParquetTable(str(self.folder), connector, min_files=3)
+        table = ParquetTable(str(self.folder), connector, lambda topic: TopicIdentity("cluster", "1"))
+        table.load(PARTITIONS)
+        return table
 
-    def append(self, rows: int = 2, connector: str = "c", columns: dict[str, pa.DataType] | None = None) -> None:
-        numbers = list(range(self.written, self.written + rows))
-        schema = pa.schema(list({"id": pa.int64(), **(columns or {})}.items()))
-        at = self._offsets[connector]
-        partition = TopicPartition(connector, 0)
-        commit = TableCommit(connector, at, {partition: (at, at + 1)}, {partition: at + 1})
+    def append(
+        self, rows: int = 2, connector: str = "c", partition: int = 0, columns: dict[str, pa.DataType] | None = None
+    ) -> None:
+        table = self.open(connector)
+        known = table.load(PARTITIONS).columns or {}
+        wanted = {"id": pa.int64(), **known, **(columns or {})}
+        if wanted != known:
+            table.add_columns([], wanted, {})
+            table.load(PARTITIONS)
+        numbers = range(self.written, self.written + rows)
+        first = self._ends.get((connector, partition), 0)
+        end = first + max(rows, 1)
+        commit = OffsetCommit({PARTITIONS[partition]: (first, end)}, {PARTITIONS[partition]: end})
         self.written += rows
-        self._offsets[connector] += 1
-        assert self.open(connector).append(pa.Table.from_pylist([{"id": n} for n in numbers], schema), commit) is not None
+        self._ends[connector, partition] = end
+        assert table.append(pa.table({"id": pa.array(numbers, pa.int64())}), commit) is not None
 
-    def crash(self, monkeypatch: pytest.MonkeyPatch, point: str, action: str) -> None:
-        """Does an action that dies at a point, after which no task starts again."""
-
-        def reached(name: str) -> None:
-            if name == point:
-                raise Crash
-
-        with monkeypatch.context() as patch:
-            patch.setattr(crash_points, "point", reached)
-            with contextlib.suppress(Crash):
-                self.append() if action == "append" else self.open().compact()
+    def files(self, partition: int = 0) -> list[Path]:
+        """The files of the first connector's partition, without the first one, which has no rows."""
+        chain = chain_of("c", PARTITIONS[partition])
+        return [path for path in sorted(self.folder.glob(f"sluice-{chain}-*")) if not path.name.endswith("start.parquet")]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -91,51 +96,77 @@ def test_snapshot_has_the_rows_of_all_commits_and_then_each_commit_follows(table
     offsets = MemoryOffsets()
     records = read(table, offsets)
     assert [(op, after["id"]) for op, _, after in events(records)] == [("r", number) for number in range(4)]
-    assert records[2].source_offset == {"version": 2, "row": 3, "snapshot": True, "id": str(table.folder)}
+    first, last = (record.source_offset or {} for record in (records[2], records[3]))
+    chain = chain_of("c", PARTITIONS[0])
+    assert first == {
+        "version": first["version"],
+        "snapshot": True,
+        "chains": json.dumps({chain: [0, 2]}, separators=(",", ":")),
+        "chain": chain,
+        "row": 1,
+        "first_row": 2,
+    }
+    assert last == {"version": first["version"], "snapshot": True, "chains": f'{{"{chain}":[0,4]}}'}
     table.append(columns={"n": pa.int32()})
     (record, _) = read(table, offsets)
     assert events([record]) == [("c", None, {"id": 4, "n": None})]
-    assert record.source_offset == {"version": 3, "row": 1, "snapshot": False, "id": str(table.folder)}
-    assert ids(read(table, source_start="2")) == [2, 3, 4, 5]
+    assert (record.source_offset or {})["version"] > first["version"]
+    table.append()
+    assert ids(read(table, offsets)) == [6, 7]
     assert read(table, source_start="latest") == []
 
 
-def test_compaction_gives_no_events_and_rows_are_found_in_merged_files(table: SinkTable) -> None:
+def test_start_at_a_time_skips_files_that_are_older(table: SinkTable) -> None:
+    for partition in (0, 1):
+        for _ in range(3):
+            table.append(1, partition=partition)
+    for path in (*table.folder.glob("*.parquet"),):
+        set_age(path, 1000)
+    set_age(table.files()[2], 10)
+    start = str(time.time_ns() // 1_000_000 - 100_000)
     offsets = MemoryOffsets()
+    assert [(op, after["id"]) for op, _, after in events(read(table, offsets, source_start=start))] == [("c", 2)]
+    table.append(1, partition=1)
+    assert ids(read(table, offsets)) == [6]
+
+
+def test_events_of_older_files_have_the_columns_of_the_table(table: SinkTable) -> None:
+    table.append(1, partition=1)
+    table.append(1, columns={"n": pa.int32()})
+    assert sorted(events(read(table)), key=str) == [("r", None, {"id": 0, "n": None}), ("r", None, {"id": 1, "n": None})]
+
+
+def test_moved_offsets_are_followed(table: SinkTable) -> None:
+    offsets = MemoryOffsets()
+    table.append()
+    assert ids(read(table, offsets)) == [0, 1]
+    table.open().move_offsets({PARTITIONS[0]: None})
     table.append(1)
-    assert ids(read(table, offsets)) == [0]
-    for number in range(8):
-        table.append(3, "other" if number % 3 == 0 else "c")
-    assert table.open().compact().merged_files
-    assert ids(read(table, offsets)) == list(range(1, 25))
-    table.open().compact()
-    assert read(table, offsets) == []
-    assert sorted(ids(read(table))) == list(range(25))
+    table.open().move_offsets({PARTITIONS[0]: 0})
+    table._ends["c", 0] = 0
+    table.append(1)
+    assert ids(read(table, offsets)) == [2, 3]
+    assert ids(read(table)) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("point", "action"),
-    [
-        ("parquet.entered", "append"),
-        ("parquet.entered", "compact"),
-        ("parquet.renamed", "compact"),
-        ("parquet.drafted", "append"),
-    ],
-)
-def test_commit_that_a_crash_left_unfinished_counts_as_its_entry_says(
-    table: SinkTable, monkeypatch: pytest.MonkeyPatch, point: str, action: str
-) -> None:
-    for _ in range(5):
-        table.append()
-    offsets = MemoryOffsets()
-    read(table, offsets, source_start="5")
-    table.crash(monkeypatch, point, action)
-    is_committed = action == "append" and point == "parquet.entered"
-    assert sorted(ids(read(table))) == list(range(12 if is_committed else 10))
-    assert ids(read(table, offsets)) == ([10, 11] if is_committed else [])
+def test_file_that_a_listing_misses_is_read_before_those_that_follow(table: SinkTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(3):
+        table.append(1)
+    missed = table.files()[1].name
+
+    def list_others(files: Any, folder: str, location: str) -> Iterator[ListedFile]:
+        return (file for file in list_files(files, folder, location) if file.name != missed)
+
+    monkeypatch.setattr(chain_feed, "list_files", list_others)
+    assert ids(read(table)) == [0, 1, 2]
+
+
+def test_reading_changes_nothing(table: SinkTable) -> None:
+    table.append()
+    (table.folder / ".0a.tmp").write_bytes(b"of a task that is writing")
     before = sorted(path.name for path in table.folder.rglob("*"))
     read(table)
-    assert sorted(path.name for path in table.folder.rglob("*")) == before, "reading changes nothing"
+    assert sorted(path.name for path in table.folder.rglob("*")) == before
 
 
 @given(data=st.data())
@@ -146,11 +177,10 @@ def test_every_row_of_a_random_history_is_delivered_once_wherever_the_task_resta
     config = {**FAST, "source.format": "parquet", "source.location": str(table.folder), "batch.max.rows": "2"}
 
     def change() -> None:
-        for action in data.draw(st.lists(st.sampled_from(["c", "c", "other", "compact"]), max_size=6)):
-            if action == "compact":
-                table.open().compact()
-            else:
-                table.append(data.draw(st.integers(0, 4)), action)
+        for connector, partition in data.draw(
+            st.lists(st.tuples(st.sampled_from(["c", "other"]), st.integers(0, 1)), max_size=6)
+        ):
+            table.append(data.draw(st.integers(0, 4)), connector, partition)
 
     table.append()
     delivered = deliver_with_kills(data.draw, config, str(table.folder), change)
@@ -163,31 +193,61 @@ def refusal(table: SinkTable, offsets: MemoryOffsets) -> str:
     return raised.value.message
 
 
-def test_commits_that_the_manifest_no_longer_has_are_a_gap(table: SinkTable) -> None:
+def test_file_that_is_gone_before_it_was_read_is_a_gap(table: SinkTable) -> None:
     offsets = MemoryOffsets()
     table.append()
     read(table, offsets)
-    for number in range(1, 4):
+    table.append()
+    table.append()
+    removed = table.files()[1]
+    removed.unlink()
+    message = refusal(table, offsets)
+    assert message.startswith(f"the file {removed.name} of table {table.folder} was removed before its rows were read")
+    assert "DELETE its offsets" in message
+    assert ids(read(table, offsets, source_on_gap="snapshot")) == [0, 1, 4, 5]
+    table.append()
+    assert ids(read(table, offsets)) == [6, 7]
+
+
+def test_old_files_may_be_deleted_when_they_were_read(table: SinkTable) -> None:
+    offsets = MemoryOffsets()
+    for _ in range(3):
         table.append()
-        (table.folder / "_sluice" / "entries" / f"{number:020d}.json").unlink()
-    assert refusal(table, offsets).startswith(
-        f"the manifest of table {table.folder} no longer has version 2. The oldest version whose changes can be read is 4"
-    )
-    assert len(read(table, offsets, source_on_gap="snapshot")) == 8
-    offsets.store(table_partition(str(table.folder)), {"version": 9})
-    assert "has no version 8: it may have been replaced, or the offset is wrong" in refusal(table, offsets)
-
-
-def test_damaged_entries_and_missing_files_are_named(table: SinkTable) -> None:
-    offsets = MemoryOffsets()
-    table.append()
     read(table, offsets)
+    for path in table.folder.glob("*.parquet"):
+        path.unlink()
+    assert read(table, offsets) == []
     table.append()
-    (path,) = sorted(table.folder.glob("*.parquet"))[1:]
-    path.unlink()
-    assert f"version 2 of table {table.folder} cannot be read any more: the file {path.name}" in refusal(table, offsets)
-    (table.folder / "_sluice" / "entries" / f"{2:020d}.json").write_text("{")
-    assert "00000000000000000002.json cannot be read" in refusal(table, offsets)
+    assert ids(read(table, offsets)) == [6, 7]
+    table.append()
+    assert ids(read(table)) == [6, 7, 8, 9]
+
+
+def test_damaged_files_are_named(table: SinkTable) -> None:
+    table.append()
+    (path,) = table.files()
+    path.write_bytes(b"PAR1")
+    assert f"the file {path.name} of table {table.folder} cannot be read" in refusal(table, MemoryOffsets())
+    pq.write_table(pa.table({"id": [1]}), path)
+    assert f"the footer of the file {table.folder}/{path.name} is damaged" in refusal(table, MemoryOffsets())
+
+
+def test_offset_that_cannot_be_read_is_named(table: SinkTable) -> None:
+    table.append()
+    for offset, problem in (
+        ({"chains": "[1]"}, "chains must be a text that the connector has stored"),
+        ({"chains": "{}", "chain": "a"}, "chain must be one of chains"),
+        ({"chains": "{}", "rows": 1}, "an offset has no 'rows'; did you mean row?"),
+        ({"version": 3, "row": 1, "snapshot": False, "id": "x"}, "an offset has no 'id'"),
+    ):
+        offsets = MemoryOffsets()
+        offsets.store(table_partition(str(table.folder)), offset)
+        assert problem in refusal(table, offsets)
+
+
+def test_table_of_an_earlier_release_is_refused_with_the_way_out(table: SinkTable) -> None:
+    (table.folder / "_sluice" / "entries").mkdir(parents=True)
+    assert "an earlier release of the sink wrote the table" in refusal(table, MemoryOffsets())
 
 
 def test_offset_of_a_directory_is_refused_for_a_table_and_the_reverse(table: SinkTable, tmp_path: Path) -> None:
@@ -200,6 +260,6 @@ def test_offset_of_a_directory_is_refused_for_a_table_and_the_reverse(table: Sin
     assert ids(read(table, offsets, source_on_gap="snapshot")) == [0, 1]
     directory = ParquetDirectory(tmp_path / "files")
     directory.add("a.parquet", rows_of(1))
-    offsets.store(table_partition(str(directory.folder)), {"version": 1})
+    offsets.store(table_partition(str(directory.folder)), {"chains": "{}"})
     with pytest.raises(ConnectError, match="is one of a table of the sink"):
         read_all(directory.folder, offsets, source_format="parquet")

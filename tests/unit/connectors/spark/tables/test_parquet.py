@@ -1,40 +1,59 @@
-"""Parquet tables: compare-and-set of offsets, drafts, columns, the manifest's size, and tables without it."""
+"""Parquet tables: chains of files, columns, moved offsets, recreated topics, crashes, and what other programs do to the files."""
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import obstore.store
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from connect.errors import ConnectError, RetriableError
+from connect.errors import BadRequestError, ConnectError, RetriableError, SchemaError
 from connect.record import TopicPartition
-from connectors.spark.tables import parquet_files
-from connectors.spark.tables.committed_offsets import TableCommit
-from connectors.spark.tables.parquet import ParquetTable
-from connectors.spark.tables.parquet_files import open_table_files
-from connectors.spark.tables.parquet_manifest import Manifest, ManifestEntry, ManifestState
+from connect.sink import TopicIdentity
+from connectors.spark.config import TableConfig, parse_config
+from connectors.spark.connector import SparkSink
+from connectors.spark.decode.change_batch import ChangeBatch, make_meta
+from connectors.spark.tables import find_tables
+from connectors.spark.tables.application_ids import OtherTopicError
+from connectors.spark.tables.parquet import files as parquet_files
+from connectors.spark.tables.parquet.links import ChainEnd, Link, chain_of, columns_name, parse_footer, parse_link
+from connectors.spark.tables.parquet.table import ParquetTable
+from connectors.spark.tables.table import OffsetCommit
+from connectors.spark.tables.writer import TableWriter
 
 PARTITION = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
+COLUMNS = {"p": pa.int64(), "o": pa.int64()}
 
 
-def commit_of(sequence: int, first: int, end: int, partition: TopicPartition = PARTITION, connector: str = "c") -> TableCommit:
-    return TableCommit(connector, sequence, {partition: (first, end)}, {partition: end})
+def open_table(path: Path, connector: str = "c", *, topic_id: str = "1", load: bool = True) -> ParquetTable:
+    table = ParquetTable(str(path), connector, lambda topic: TopicIdentity("cluster", topic_id))
+    if load and table.load([PARTITION, OTHER]).columns is None:
+        table.create(COLUMNS, ())
+        table.load([PARTITION, OTHER])
+    return table
 
 
-def append(table: ParquetTable, sequence: int, columns: dict[str, pa.Array]) -> int | None:
-    return table.append(pa.table(columns), commit_of(sequence, sequence, sequence + 1))
+def identify(topic: str) -> TopicIdentity:
+    return TopicIdentity("cluster", "1")
 
 
-def append_range(table: ParquetTable, first: int, end: int, partition: TopicPartition = PARTITION) -> int | None:
-    rows = pa.table({"p": pa.array([partition.partition] * (end - first)), "o": pa.array(range(first, end))})
-    return table.append(rows, commit_of(first + 1, first, end, partition))
+def append(table: ParquetTable, first: int, end: int, partition: TopicPartition = PARTITION) -> int | None:
+    rows = pa.table({"p": pa.array([partition.partition] * (end - first)), "o": pa.array(range(first, end), pa.int64())})
+    return table.append(rows, OffsetCommit({partition: (first, end)}, {partition: end}))
+
+
+def ends(path: Path, connector: str = "c") -> dict[TopicPartition, int]:
+    return dict(open_table(path, connector).stored_ends())
 
 
 def visible(path: Path) -> list[tuple[int, int]]:
@@ -43,198 +62,375 @@ def visible(path: Path) -> list[tuple[int, int]]:
     return sorted((row["p"], row["o"]) for row in rows)
 
 
-def drafts(path: Path) -> list[Path]:
-    return sorted((path / "_sluice").rglob("*.draft"))
+def data_files(path: Path) -> list[str]:
+    return sorted(file.name for file in path.glob("*.parquet"))
 
 
-def test_a_column_missing_in_newer_files_keeps_its_type_after_a_restart(tmp_path: Path) -> None:
-    table = ParquetTable(str(tmp_path / "t"), "c")
-    assert table.columns() is None
-    append(table, 1, {"a": pa.array([1]), "old": pa.array(["x"]), "s": pa.array([{"p": 1}])})
-    for sequence in range(2, 130):
-        append(table, sequence, {"a": pa.array([1]), "s": pa.array([{"q": "x"}])})
-    found = ParquetTable(str(tmp_path / "t"), "c").columns()
-    nested = pa.struct([("p", pa.int64()), ("q", pa.string())])
-    assert found == {"a": pa.int64(), "old": pa.string(), "s": nested}
-
-
-def test_columns_of_two_tasks_are_put_together(tmp_path: Path) -> None:
-    one, other = ParquetTable(str(tmp_path / "t"), "c"), ParquetTable(str(tmp_path / "t"), "c")
-    append(one, 1, {"a": pa.array([1]), "one": pa.array([1.0])})
-    append(other, 2, {"a": pa.array([1]), "other": pa.array([True])})
-    found = ParquetTable(str(tmp_path / "t"), "c").columns()
-    assert found == {"a": pa.int64(), "one": pa.float64(), "other": pa.bool_()}
-
-
-def test_task_with_outdated_offsets_cannot_append(tmp_path: Path) -> None:
+def test_task_with_outdated_offsets_cannot_append_and_goes_on_where_the_winner_ended(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    zombie, owner = (ParquetTable(str(path), "c", task=task) for task in "01")
-    for table in (zombie, owner):
-        table.committed_offsets([PARTITION])
-    assert append_range(owner, 0, 5) == 1
-    assert append_range(zombie, 0, 5) is None
-    assert append_range(zombie, 3, 8) is None
-    assert append_range(zombie, 5, 8) is None, "it has not read the end that the owner moved"
-    assert drafts(path) == []
-    assert zombie.committed_offsets([PARTITION]).ends == {PARTITION: 5}
-    assert append_range(zombie, 5, 8) == 2
+    zombie, owner = open_table(path), open_table(path)
+    assert append(owner, 0, 5) == 5
+    assert append(zombie, 0, 5) is None
+    assert append(zombie, 3, 8) is None
+    assert append(zombie, 5, 8) is None, "it has not read the end that the owner moved"
+    assert zombie.load([PARTITION]).ends == {PARTITION: 5}
+    assert append(zombie, 5, 8) == 8
+    assert append(owner, 5, 7) is None
+    assert append(zombie, 6, 10) is None
     assert visible(path) == [(0, offset) for offset in range(8)]
 
 
 def test_tasks_with_different_partitions_do_not_fail_because_of_each_other(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    one, other = (ParquetTable(str(path), "c", task=task) for task in "01")
-    for table in (one, other):
-        table.committed_offsets([])
+    one, other = open_table(path), open_table(path)
     for first in range(0, 20, 2):
-        assert append_range(one, first, first + 2) is not None
-        assert append_range(other, first, first + 2, OTHER) is not None
-    ends = ParquetTable(str(path), "c").committed_offsets([]).ends
-    assert ends == {PARTITION: 20, OTHER: 20}
+        assert append(one, first, first + 2) is not None
+        assert append(other, first, first + 2, OTHER) is not None
+    assert ends(path) == {PARTITION: 20, OTHER: 20}
     assert visible(path) == [(p, offset) for p in (0, 1) for offset in range(20)]
 
 
 def test_connectors_of_one_table_have_their_own_offsets(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    one, other = ParquetTable(str(path), "a"), ParquetTable(str(path), "b")
-    rows = pa.table({"a": [1]})
-    assert one.append(rows, commit_of(1, 0, 5, connector="a")) == 1
-    assert other.append(rows, commit_of(1, 0, 3, connector="b")) == 2
-    assert ParquetTable(str(path), "a").committed_offsets([]).ends == {PARTITION: 5}
-    assert ParquetTable(str(path), "b").committed_offsets([]).ends == {PARTITION: 3}
+    assert append(open_table(path, "a"), 0, 5) == 5
+    assert append(open_table(path, "b"), 0, 3) == 3
+    assert ends(path, "a") == {PARTITION: 5}
+    assert ends(path, "b") == {PARTITION: 3}
 
 
-def test_two_tasks_that_add_a_column_of_different_types_do_not_both_commit(tmp_path: Path) -> None:
+def test_files_are_named_by_the_offset_at_which_they_begin_and_say_where_they_end(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    one, other = (ParquetTable(str(path), "c", task=task) for task in "01")
-    for table in (one, other):
-        assert table.columns() is None
-    assert one.append(pa.table({"v": pa.array([1])}), commit_of(1, 0, 1)) == 1
-    assert other.append(pa.table({"v": pa.array([1.5])}), commit_of(1, 0, 1, OTHER)) is None
-    assert other.append(pa.table({"V": pa.array([1])}), commit_of(1, 0, 1, OTHER)) is None
-    assert other.append(pa.table({"s": pa.array([{"a": 1}])}), commit_of(1, 0, 1, OTHER)) == 2
-    assert one.append(pa.table({"s": pa.array([{"a": "x"}])}), commit_of(2, 1, 2)) is None
-    assert one.append(pa.table({"s": pa.array([{"b": "x"}])}), commit_of(2, 1, 2)) == 3
+    table = open_table(path)
+    append(table, 7, 9)
+    append(table, 9, 12)
+    chain = chain_of("c", PARTITION)
+    assert chain.startswith("t-0-")
+    assert data_files(path) == [
+        f"sluice-{chain}-000000-00000000000000000007.parquet",
+        f"sluice-{chain}-000000-00000000000000000009.parquet",
+        f"sluice-{chain}-000000-start.parquet",
+    ]
+    footers = [parse_footer(pq.read_metadata(path / name).metadata, name) for name in data_files(path)]
+    assert [(footer.at, footer.after) for footer in footers] == [((0, 7), (0, 9)), ((0, 9), (0, 12)), ((0, -1), (0, 7))]
+    assert footers[0].identity == TopicIdentity("cluster", "1")
+    assert (footers[0].connector, footers[0].partition, footers[0].columns) == ("c", PARTITION, 1)
 
 
-def test_offsets_without_rows_are_committed_without_a_file(tmp_path: Path) -> None:
+def test_names_of_files_fit_file_systems_and_tell_similar_topics_apart() -> None:
+    long = TopicPartition("a" * 249, 12345)
+    link = Link(chain_of("c", long), ChainEnd(3, 2**63 - 1))
+    assert len(link.name) <= 255
+    assert parse_link(link.name) == link
+    similar = TopicPartition("a" * 248 + "b", 12345)
+    assert chain_of("c", similar) != chain_of("c", long)
+    assert chain_of("a", TopicPartition("b/c", 1)) != chain_of("a", TopicPartition("b_c", 1))
+    assert "/" not in chain_of("a", TopicPartition("b/c", 1))
+
+
+def test_offsets_without_rows_are_committed(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    table = ParquetTable(str(path), "c")
-    assert append_range(table, 0, 3) == 1
-    assert table.append(pa.table({"p": pa.array([], pa.int64())}), commit_of(2, 3, 9)) == 2
-    assert ParquetTable(str(path), "c").committed_offsets([]).ends == {PARTITION: 9}
-    assert len(list(path.glob("*.parquet"))) == 1
+    table = open_table(path)
+    append(table, 0, 3)
+    assert table.append(pa.schema(list(COLUMNS.items())).empty_table(), OffsetCommit({PARTITION: (3, 9)}, {PARTITION: 9})) == 9
+    assert ends(path) == {PARTITION: 9}
+    assert visible(path) == [(0, offset) for offset in range(3)]
 
 
-def test_ends_are_changed_and_removed_without_rows(tmp_path: Path) -> None:
+def test_file_also_stands_for_records_without_rows_before_it(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    task, request = ParquetTable(str(path), "c"), ParquetTable(str(path), "c")
-    append_range(task, 0, 5)
-    task.committed_offsets([PARTITION])
-    request.committed_offsets([PARTITION])
-    assert request.commit_metadata(TableCommit("c", 3, {}, {PARTITION: 2, OTHER: 7})) == 2
-    assert append_range(task, 5, 6) is None, "its offsets were changed"
-    assert task.committed_offsets([]).ends == {PARTITION: 2, OTHER: 7}
-    assert task.commit_metadata(TableCommit("c", 4, {}, {PARTITION: None, OTHER: 7})) == 3
-    assert request.commit_metadata(TableCommit("c", 4, {}, {PARTITION: 1})) is None
-    assert ParquetTable(str(path), "c").committed_offsets([]).ends == {OTHER: 7}
+    table = open_table(path)
+    append(table, 0, 3)
+    assert append(table, 5, 6) == 6
+    footer = parse_footer(pq.read_metadata(path / Link(chain_of("c", PARTITION), ChainEnd(0, 3)).name).metadata, "")
+    assert (footer.at.offset, footer.after.offset) == (3, 6)
 
 
-def test_starting_task_deletes_only_its_predecessors_drafts(tmp_path: Path) -> None:
+def test_moved_offsets_begin_the_next_generation_of_names(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    append_range(ParquetTable(str(path), "c", task="0"), 0, 1)
-    folders = {}
-    for owner in ("c-0", "c-1", "d-0"):
-        folders[owner] = path / "_sluice" / "drafts" / owner / "0000000000-x.draft"
-        folders[owner].parent.mkdir(parents=True, exist_ok=True)
-        folders[owner].write_bytes(b"half a file")
-    # A predecessor that has noticed its successor writes with the successor's epoch, and may commit that.
-    current = folders["c-0"].with_name("0000000001-y.draft")
-    current.write_bytes(b"half a file")
-    ParquetTable(str(path), "c", task="0").delete_drafts()
-    assert drafts(path) == [current, folders["c-1"], folders["d-0"]]
-    assert visible(path) == [(0, 0)]
+    task, request = open_table(path), open_table(path)
+    append(task, 0, 5)
+    append(task, 0, 4, OTHER)
+    request.move_offsets({PARTITION: 2, OTHER: None})
+    assert append(task, 5, 6) is None, "its offset was moved"
+    assert task.load([PARTITION, OTHER]).ends == {PARTITION: 2}
+    assert append(task, 2, 6) == 6
+    assert append(task, 7, 8, OTHER) == 8
+    assert ends(path) == {PARTITION: 6, OTHER: 8}
+    assert visible(path) == sorted([(0, o) for o in (*range(5), *range(2, 6))] + [(1, o) for o in (*range(4), 7)])
 
 
-def test_task_whose_draft_a_successor_deletes_writes_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offsets_are_changed_over_rest_unless_rows_would_be_added_again(tmp_path: Path) -> None:
+    append(open_table(tmp_path / "t"), 0, 5)
+    props = {"name": "c", "topics": "t", "table.format": "parquet", "table.location": str(tmp_path)}
+    with pytest.raises(BadRequestError, match=r"records of t-0 up to offset 5.*append\.replay=repeat"):
+        SparkSink().alter_offsets(props, {PARTITION: 2})
+    assert SparkSink().alter_offsets(props, {PARTITION: 7})
+    assert ends(tmp_path / "t") == {PARTITION: 7}
+    assert SparkSink().alter_offsets({**props, "append.replay": "repeat"}, {PARTITION: None})
+    assert ends(tmp_path / "t") == {}
+
+
+def test_request_that_loses_against_a_task_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t"
-    first, second = ParquetTable(str(path), "c"), ParquetTable(str(path), "c")
-    first.committed_offsets([])
-    points: list[str] = []
+    task, request = open_table(path), open_table(path)
+    append(task, 0, 5)
+    load = ParquetTable._load
 
-    def point(name: str) -> None:
-        if name == "parquet.drafted" and not points:
-            points.append(name)
-            assert len(drafts(path)) == 1
-            second.delete_drafts()
-            assert drafts(path) == []
+    def load_before_a_commit(table: ParquetTable, partitions: Any) -> Any:
+        found = load(table, partitions)
+        assert append(task, 5, 6) == 6
+        return found
 
-    monkeypatch.setattr("connect.crash_points.point", point)
-    assert append_range(first, 0, 3) == 2
-    assert visible(path) == [(0, 0), (0, 1), (0, 2)]
-    assert drafts(path) == []
+    monkeypatch.setattr(ParquetTable, "_load", load_before_a_commit)
+    with pytest.raises(RetriableError, match="stop the connector first"):
+        request.move_offsets({PARTITION: 2})
+    monkeypatch.undo()
+    assert ends(path) == {PARTITION: 6}
 
 
-def test_start_reads_one_entry_and_no_data_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recreated_topic_is_refused_until_its_offsets_are_reset(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    table = ParquetTable(str(path), "c")
-    for first in range(260):
-        append_range(table, first, first + 1)
-    entries = sorted((path / "_sluice" / "entries").iterdir())
-    assert len(entries) <= 150
-    assert entries[-1].stem == f"{260:020d}"
-    reads: list[str] = []
-    read = parquet_files.LocalTableFiles.read
-
-    def counted(self: parquet_files.LocalTableFiles, name: str) -> bytes:
-        reads.append(name)
-        return read(self, name)
-
-    monkeypatch.setattr(parquet_files.LocalTableFiles, "read", counted)
-    monkeypatch.setattr(parquet_files.LocalTableFiles, "open_input", None)
-    fresh = ParquetTable(str(path), "c")
-    assert fresh.columns() is not None
-    assert fresh.committed_offsets([PARTITION]).ends == {PARTITION: 260}
-    assert set(reads) == {f"_sluice/entries/{260:020d}.json"}
+    append(open_table(path), 0, 5)
+    with pytest.raises(OtherTopicError, match=r"holds t-0 up to offset 5 from a topic that was recreated.*DELETE"):
+        open_table(path, topic_id="2")
+    open_table(path, load=False).move_offsets({PARTITION: None})
+    table = open_table(path, topic_id="2")
+    assert append(table, 0, 2) == 2
+    with pytest.raises(OtherTopicError):
+        open_table(path)
+    assert visible(path) == [(0, 0), (0, 0), (0, 1), (0, 1), (0, 2), (0, 3), (0, 4)]
 
 
-def test_writer_that_slept_while_entries_were_removed_commits_nothing(tmp_path: Path) -> None:
+def test_topic_whose_id_cannot_be_read_is_not_committed(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    table = ParquetTable(str(path), "c")
-    zombie = ParquetTable(str(path), "c", task="1")
-    unborn = Manifest(open_table_files(str(path)), str(path))
-    assert unborn.refresh() is None
-    append_range(table, 0, 1)
-    zombie.committed_offsets([PARTITION])
-    for first in range(1, 200):
-        append_range(table, first, first + 1)
-    with pytest.raises(RetriableError, match="suspended"):
-        append_range(zombie, 1, 4)
-    with pytest.raises(RetriableError, match="suspended"):
-        unborn.add(ManifestState())
-    assert visible(path) == [(0, offset) for offset in range(200)]
-    assert zombie.committed_offsets([]).ends == {PARTITION: 200}
-    assert append_range(zombie, 200, 201) == 201
+    append(open_table(path), 0, 1)
+    table = ParquetTable(str(path), "c", lambda topic: None)
+    table.load([PARTITION])
+    with pytest.raises(RetriableError, match="ID of topic t cannot be read"):
+        append(table, 1, 2)
+
+
+# --- columns
+
+
+class Task:
+    """A task that writes values of any type into the column ``v``."""
+
+    def __init__(self, path: Path, partition: int) -> None:
+        settings = TableConfig("append", (), "hard", "add", (), keep_tombstones=True)
+        self.table = open_table(path, load=False)
+        self.writer = TableWriter("t", settings, self.table, identify)
+        self.partition = partition
+        self.next = 0
+
+    def write(self, values: Sequence[Any], name: str = "v") -> None:
+        numbers = pa.array(range(self.next, self.next + len(values)), pa.int64())
+        nulls = pa.nulls(len(values), pa.string())
+        meta = make_meta(
+            numbers, nulls, pa.nulls(len(values), pa.int64()), pa.array([self.partition] * len(values), pa.int32()), numbers
+        )
+        changes = ChangeBatch("t", meta, pa.table({name: pa.array(values)}), None)
+        self.writer.commit([changes], [TopicPartition("t", self.partition)])
+        self.next += len(values)
+
+
+@pytest.mark.parametrize("first", ["loaded", "absent"])
+def test_of_two_tasks_that_add_a_column_with_different_types_the_second_one_refuses_its_records(
+    tmp_path: Path, first: str
+) -> None:
+    path = tmp_path / "t"
+    winner, loser = Task(path, 0), Task(path, 1)
+    if first == "loaded":
+        winner.write([1], "id")
+    for task in (winner, loser):
+        task.writer.committed_offsets([TopicPartition("t", task.partition)])
+    winner.write([1])
+    with pytest.raises(SchemaError, match="column v is BIGINT in the table, but STRING in the records"):
+        loser.write(["x"])
+    with pytest.raises(SchemaError, match="differ only in case"):
+        loser.write([1], "V")
+    loser.write([2])
+    loser.write([{"a": 1}], "s")
+    with pytest.raises(SchemaError, match=r"column s"):
+        winner.write([{"a": "x"}], "s")
+    winner.write([{"b": "x"}], "s")
+    rows = ds.dataset(str(path), schema=pq.read_schema(path / columns_name(4 if first == "loaded" else 3)), format="parquet")
+    assert sorted(str(row["v"]) for row in rows.to_table().to_pylist() if row["v"] is not None) == ["1", "2"]
+
+
+def test_commit_of_several_partitions_is_a_file_for_each(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    settings = TableConfig("append", (), "hard", "add", ("__partition", "__offset"), keep_tombstones=True)
+    writer = TableWriter("t", settings, open_table(path, load=False), identify)
+    partitions, offsets = [1, 0, 0, 2, 1, 0], [5, 0, 1, 7, 6, 2]
+    numbers = pa.array(range(6), pa.int64())
+    meta = make_meta(
+        numbers, pa.nulls(6, pa.string()), pa.nulls(6, pa.int64()), pa.array(partitions, pa.int32()), pa.array(offsets)
+    )
+    batch = ChangeBatch("t", meta, pa.table({"v": pa.array(range(6))}), None)
+    listed = [TopicPartition("t", number) for number in range(4)]
+    writer.commit([batch], listed, {listed[3]: (0, 4), listed[2]: (8, 9)})
+    rows = ds.dataset(str(path), format="parquet").to_table().to_pylist()
+    assert sorted((row["__partition"], row["__offset"]) for row in rows) == sorted(zip(partitions, offsets, strict=True))
+    assert ends(path) == {listed[0]: 3, listed[1]: 7, listed[2]: 9, listed[3]: 4}
+    counts = [pq.read_metadata(path / name).num_rows for name in data_files(path)]
+    assert sorted(counts) == [0, 0, 0, 0, 0, 1, 2, 3]
+    assert writer.progress.rows == 6
+    writer.commit([batch], listed)
+    assert writer.progress.rows == 6, "the table has these records"
+
+
+def test_every_file_has_all_columns_of_its_time(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    task = Task(path, 0)
+    task.write([1], "a")
+    task.write([{"p": 1}], "s")
+    task.write([{"q": "x"}], "s")
+    task.write([2], "a")
+    nested = pa.struct([("p", pa.int64()), ("q", pa.string())])
+    newest = max(data_files(path), key=lambda name: "" if "start" in name else name)
+    assert dict(zip(*_names_and_types(path / newest), strict=True)) == {"a": pa.int64(), "s": nested}
+    assert open_table(path).load([]).columns == {"a": pa.int64(), "s": nested}
+
+
+def _names_and_types(path: Path) -> tuple[list[str], list[pa.DataType]]:
+    schema = pq.read_schema(path)
+    return schema.names, schema.types
+
+
+def test_table_whose_columns_were_deleted_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    task = Task(path, 0)
+    task.write([1])
+    task.write(["x"], "w")
+    (path / columns_name(2)).unlink()
+    with pytest.raises(
+        ConnectError, match=r"has lost the file with its columns, _sluice/columns/0000000002.parquet .*restore it"
+    ):
+        open_table(path)
+    shutil.rmtree(path / "_sluice")
+    with pytest.raises(ConnectError, match=r"has lost the file with its columns.*or move the directory away"):
+        open_table(path)
+
+
+def test_widening_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConnectError, match="cannot be widened"):
+        open_table(tmp_path / "t").widen_columns([("p", pa.float64())])
+
+
+# --- what others do to the files
+
+
+def test_chain_whose_files_were_deleted_goes_on_at_the_groups_offset_also_against_a_zombie(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "t"
+    zombie = open_table(path)
+    append(zombie, 0, 5)
+    append(zombie, 0, 4, OTHER)
+    for name in data_files(path):
+        if name.startswith("sluice-t-0-"):
+            (path / name).unlink()
+    owner = open_table(path)
+    assert ends(path) == {OTHER: 4}
+    with caplog.at_level(logging.INFO):
+        assert append(owner, 5, 8) == 8
+    assert "has no offset of t-0: its first record is that of offset 5" in caplog.text
+    assert append(zombie, 5, 8) is None
+    assert zombie.load([PARTITION]).ends == {PARTITION: 8}
+    assert visible(path) == [(0, 5), (0, 6), (0, 7), (1, 0), (1, 1), (1, 2), (1, 3)]
 
 
 def test_table_that_is_removed_under_its_task_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    table = ParquetTable(str(path), "c")
-    append_range(table, 0, 1)
+    table = open_table(path)
+    append(table, 0, 1)
     shutil.rmtree(path)
-    with pytest.raises(ConnectError, match=r"was removed.*reset the connector's offsets"):
-        append_range(table, 1, 2)
-    assert ParquetTable(str(path), "c").columns() is None
+    with pytest.raises(ConnectError, match=r"was removed while this task wrote to it; .*restart the connector"):
+        append(table, 1, 2)
+    assert open_table(path, load=False).load([PARTITION]).columns is None
 
 
-def test_damaged_entry_is_reported_with_its_name(tmp_path: Path) -> None:
+def test_damaged_files_are_reported_with_their_names(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    append_range(ParquetTable(str(path), "c"), 0, 1)
-    (entry,) = (path / "_sluice" / "entries").iterdir()
-    for text in (entry.read_text()[:50], "{}", '{"format": 9}'):
-        entry.write_text(text)
-        with pytest.raises(ConnectError, match=rf"_sluice/entries/{entry.name} cannot be read"):
-            ParquetTable(str(path), "c").columns()
+    append(open_table(path), 0, 1)
+    newest = path / Link(chain_of("c", PARTITION), ChainEnd(0, 0)).name
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[:50])
+    with pytest.raises(ConnectError, match=rf"{newest} is damaged"):
+        open_table(path)
+    pq.write_table(pa.table({"o": [0]}), newest)
+    with pytest.raises(ConnectError, match=rf"footer of the file {newest} is damaged"):
+        open_table(path)
+    pq.write_table(pa.table({"o": [0]}).replace_schema_metadata({"sluice": '{"format": 9}'}), newest)
+    with pytest.raises(ConnectError, match="knows only format 2"):
+        open_table(path)
+
+
+@pytest.mark.parametrize("left", ["_sluice/entries/00000000000000000001.json", f"sluice-c-{1:020d}-0a1b2c3d.parquet"])
+def test_table_of_an_earlier_release_is_refused_with_the_way_out(tmp_path: Path, left: str) -> None:
+    file = tmp_path / "t" / left
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"")
+    with pytest.raises(ConnectError, match=r"written by an earlier release.*Move the directory away"):
+        open_table(tmp_path / "t")
+
+
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    path.mkdir()
+    (path / "foreign.parquet").write_bytes(b"not ours")
+    table = open_table(path, load=False)
+    assert table.load([PARTITION]).columns is None
+    assert append(open_table(path), 0, 1) == 1
+    assert (path / "foreign.parquet").read_bytes() == b"not ours"
+
+
+def test_tables_of_a_location_are_found(tmp_path: Path) -> None:
+    append(open_table(tmp_path / "t"), 0, 1)
+    open_table(tmp_path / "without_rows")
+    (tmp_path / "empty").mkdir()
+    config = parse_config({"name": "c", "topics": "t", "table.format": "parquet", "table.location": str(tmp_path)})
+    assert find_tables.find_tables(config, None) == ["t", "without_rows"]
+
+
+# --- file systems
+
+
+def test_temporary_files_of_a_crash_are_deleted_and_a_writer_that_loses_one_writes_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t"
+    table = open_table(path)
+    for folder in (path, path / "_sluice" / "columns"):
+        (folder / ".0a1b.tmp").write_bytes(b"half a file")
+    points: list[str] = []
+
+    def point(name: str) -> None:
+        if name == "parquet.linking" and not points:
+            points.append(name)
+            assert len(list(path.rglob(".*.tmp"))) == 3
+            open_table(path)
+            assert not list(path.rglob(".*.tmp"))
+
+    monkeypatch.setattr("connect.crash_points.point", point)
+    assert append(table, 0, 3) == 3
+    assert visible(path) == [(0, 0), (0, 1), (0, 2)]
+    assert not list(path.rglob(".*.tmp"))
+
+
+def test_file_whose_creation_was_not_confirmed_is_recognized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    table = open_table(path)
+    put = parquet_files.LocalTableFiles.put_if_absent
+
+    def put_twice(self: parquet_files.LocalTableFiles, name: str, content: pa.Buffer) -> bool:
+        return put(self, name, content) and put(self, name, content)
+
+    monkeypatch.setattr(parquet_files.LocalTableFiles, "put_if_absent", put_twice)
+    assert append(table, 0, 3) == 3
+    assert append(table, 3, 4) == 4
+    assert visible(path) == [(0, offset) for offset in range(4)]
 
 
 def test_file_system_without_exclusive_creation_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +438,7 @@ def test_file_system_without_exclusive_creation_is_rejected(tmp_path: Path, monk
         parquet_files, "open_location", lambda location, s3: (fs.SubTreeFileSystem("/", fs.LocalFileSystem()), location)
     )
     with pytest.raises(ConnectError, match="cannot be guarded against two tasks"):
-        ParquetTable(str(tmp_path), "c")
+        open_table(tmp_path)
 
 
 def test_file_system_without_hard_links_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,45 +447,8 @@ def test_file_system_without_hard_links_is_rejected(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(os, "link", refuse)
     with pytest.raises(ConnectError, match="no hard links"):
-        append_range(ParquetTable(str(tmp_path / "t"), "c"), 0, 1)
-    assert list((tmp_path / "t" / "_sluice" / "entries").iterdir()) == []
-
-
-def test_table_whose_manifest_was_deleted_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    append_range(ParquetTable(str(path), "c"), 0, 1)
-    shutil.rmtree(path / "_sluice")
-    with pytest.raises(ConnectError, match=r"manifest of the table .* is missing: restore .*/_sluice"):
-        ParquetTable(str(path), "c").columns()
-
-
-def test_files_of_others_need_no_manifest(tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    path.mkdir()
-    (path / "foreign.parquet").write_bytes(b"not ours")
-    table = ParquetTable(str(path), "c")
-    assert table.columns() is None
-    assert append_range(table, 0, 1) == 1
-    assert (path / "foreign.parquet").exists()
-
-
-def test_first_commit_of_another_task_after_the_manifest_was_read_is_not_taken_for_a_lost_manifest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "t"
-    one, other = (ParquetTable(str(path), "c", task=task) for task in "01")
-    refresh = Manifest.refresh
-
-    def refresh_before_a_commit(manifest: Manifest) -> ManifestEntry | None:
-        found = refresh(manifest)
-        monkeypatch.setattr(Manifest, "refresh", refresh)
-        assert append_range(other, 0, 1) is not None
-        return found
-
-    monkeypatch.setattr(Manifest, "refresh", refresh_before_a_commit)
-    assert append_range(one, 0, 1) is None
-    assert one.committed_offsets([]).ends == {PARTITION: 1}
-    assert visible(path) == [(0, 0)]
+        append(open_table(tmp_path / "t"), 0, 1)
+    assert [path for path in (tmp_path / "t").rglob("*") if path.is_file()] == []
 
 
 def test_conditional_writes_that_are_turned_off_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,4 +458,23 @@ def test_conditional_writes_that_are_turned_off_are_named(monkeypatch: pytest.Mo
     with pytest.raises(
         ConnectError, match=r"^Parquet tables at b/t cannot be guarded .*AWS_CONDITIONAL_PUT=disabled.*remove it$"
     ):
-        files.put_if_absent("x", b"")
+        files.put_if_absent("x", pa.py_buffer(b""))
+
+
+def test_store_that_ignores_the_condition_is_rejected_before_a_file_can_be_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = obstore.store.MemoryStore()
+    obstore.put(store, "t/x", b"of another task")
+    put = obstore.put
+    monkeypatch.setattr(obstore, "put", lambda store, name, content, **_: put(store, name, bytes(content)))
+    files = parquet_files.ObjectTableFiles(fs.LocalFileSystem(), "b/t", store, "t")
+    with pytest.raises(ConnectError, match="ignores the condition If-None-Match"):
+        files.put_if_absent("x", pa.py_buffer(b"of this task"))
+    assert bytes(obstore.get(store, "t/x").bytes()) == b"of another task"
+
+
+def test_object_is_created_only_if_its_name_is_free() -> None:
+    store = obstore.store.MemoryStore()
+    one, other = (parquet_files.ObjectTableFiles(fs.LocalFileSystem(), "b/t", store, "t") for _ in range(2))
+    assert one.put_if_absent("x", pa.py_buffer(b"1"))
+    assert not other.put_if_absent("x", pa.py_buffer(b"2"))
+    assert bytes(obstore.get(store, "t/x").bytes()) == b"1"

@@ -12,13 +12,14 @@ import pytest
 from pyarrow import fs
 
 from connect.record import TopicPartition
-from connectors.spark.tables.committed_offsets import TableCommit
+from connect.sink import TopicIdentity
 from connectors.spark.tables.delta.data_files import DataFileWriter
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.files.file_writer import FileWriter
 from connectors.spark.tables.iceberg.data_files import IcebergFileWriter
 from connectors.spark.tables.iceberg.types import new_schema
-from connectors.spark.tables.parquet import ParquetTable
+from connectors.spark.tables.parquet.table import ParquetTable
+from connectors.spark.tables.table import OffsetCommit
 
 NAN = float("nan")
 TYPES = {
@@ -59,8 +60,12 @@ def written(folder: Path, kind: str, rows: pa.Table) -> Path:
     if kind == "iceberg":
         return Path(IcebergFileWriter(files, str(folder), new_schema(TYPES), 0, 2).write(rows, ())["path"])
     tp = TopicPartition("t", 0)
-    ParquetTable(str(folder / "t"), "c").append(rows, TableCommit("c", 1, {tp: (0, 3)}, {tp: 3}))
-    (path,) = (folder / "t").glob("*.parquet")
+    table = ParquetTable(str(folder / "t"), "c", lambda topic: TopicIdentity("cluster", topic))
+    table.load([tp])
+    table.create({member.name: member.type for member in rows.schema}, ())
+    table.load([tp])
+    assert table.append(rows, OffsetCommit({tp: (0, 3)}, {tp: 3})) is not None
+    (path,) = (one for one in (folder / "t").glob("*.parquet") if pq.read_metadata(one).num_rows)
     return path
 
 

@@ -7,8 +7,7 @@ import datetime as dt
 import errno
 import os
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,25 +18,12 @@ from connect import crash_points
 from connect.errors import ConnectError
 from connectors.spark.errors import explain
 from connectors.spark.s3_settings import S3Settings, read_s3_settings
+from connectors.spark.tables.parquet.links import FOLDER
 from connectors.spark.tables.staging import open_location
 
-PREFIX = "sluice-"
-SUFFIX = ".parquet"
 _TEMPORARY = ".tmp"
+_PROBE = f"{FOLDER}/probe"
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
-
-
-@dataclass(frozen=True, slots=True)
-class TableFile:
-    """A file in a table's directory; ``name`` is its path below the table."""
-
-    name: str
-    size_bytes: int
-
-
-def is_table_file(name: str) -> bool:
-    """Whether the sink has written the file of this name."""
-    return name.startswith(PREFIX) and name.endswith(SUFFIX)
 
 
 class TableFiles(Protocol):
@@ -46,29 +32,24 @@ class TableFiles(Protocol):
     Safe for use from any thread.
     """
 
-    def files_in(self, folder: str) -> list[TableFile]:
+    def names_in(self, folder: str) -> list[str]:
         """Lists the files directly in a folder ("" is the table's), in no order; none if the folder does not exist."""
-
-    def read(self, name: str) -> bytes:
-        """Returns the content of a file. Raises FileNotFoundError."""
-
-    def put_if_absent(self, name: str, content: bytes) -> bool:
-        """Creates a file, whole and durable, or returns False if the name is taken.
-
-        Of any number of processes on any number of machines, exactly one creates it.
-        """
-
-    def open_output(self, name: str) -> contextlib.AbstractContextManager[pa.NativeFile]:
-        """Opens a new file for writing. It is durable when the block ends without an error."""
 
     def open_input(self, name: str) -> pa.NativeFile:
         """Opens a file for reading at any position. Raises FileNotFoundError."""
 
-    def rename(self, source: str, target: str) -> bool:
-        """Renames a file; durable on return. Returns False if there is no source."""
+    def make_folder(self, folder: str) -> None:
+        """Creates a folder and those above it, where a file system has folders."""
 
-    def delete(self, name: str) -> None:
-        """Deletes a file if it exists."""
+    def put_if_absent(self, name: str, content: pa.Buffer) -> bool:
+        """Creates a file, whole and durable, or returns False if the name is taken; then the file of this name is durable.
+
+        Of any number of processes on any number of machines, exactly one creates it. Raises FileNotFoundError if its folder does
+        not exist.
+        """
+
+    def delete_temporary_files(self, listed: Iterable[str]) -> None:
+        """Deletes what crashes have left among these files. A process that is still writing such a file writes it again."""
 
 
 def open_table_files(location: str, s3: S3Settings | None = None) -> TableFiles:
@@ -97,32 +78,43 @@ class LocalTableFiles:
         self._root = Path(root)
         self._files = fs.LocalFileSystem()
 
-    def files_in(self, folder: str) -> list[TableFile]:
-        found = self._files.get_file_info(fs.FileSelector(str(self._root / folder), allow_not_found=True))
+    def names_in(self, folder: str) -> list[str]:
         inside = f"{folder}/" if folder else ""
-        return [TableFile(f"{inside}{i.base_name}", i.size) for i in found if i.type == fs.FileType.File]
+        try:
+            with os.scandir(self._root / folder) as entries:
+                return [inside + entry.name for entry in entries if entry.is_file()]
+        except FileNotFoundError:
+            return []
 
-    def read(self, name: str) -> bytes:
-        return (self._root / name).read_bytes()
+    def open_input(self, name: str) -> pa.NativeFile:
+        return self._files.open_input_file(str(self._root / name))
 
-    def put_if_absent(self, name: str, content: bytes) -> bool:
+    def make_folder(self, folder: str) -> None:
+        (self._root / folder).mkdir(parents=True, exist_ok=True)
+
+    def put_if_absent(self, name: str, content: pa.Buffer) -> bool:
         target = self._root / name
         while (created := self._link_new_file(target, content)) is None:
             pass
-        if created:
-            _sync_folder(target.parent)
+        # Also for the file of another writer, which may have died before it did this.
+        _sync_folder(target.parent)
         return created
 
-    def _link_new_file(self, target: Path, content: bytes) -> bool | None:
+    def _link_new_file(self, target: Path, content: pa.Buffer) -> bool | None:
         """Returns None if another process has deleted the temporary file, which it took for one that a crash left behind."""
         temporary = target.with_name(f".{uuid.uuid4().hex}{_TEMPORARY}")
-        target.parent.mkdir(parents=True, exist_ok=True)
         try:
             with temporary.open("xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             crash_points.point("parquet.linking")
+            return self._link(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _link(self, temporary: Path, target: Path) -> bool | None:
+        try:
             # Unlike a rename, a link never replaces a file, and unlike O_EXCL, it shows the whole file at once.
             os.link(temporary, target)
         except FileExistsError:
@@ -136,31 +128,14 @@ class LocalTableFiles:
                 f"Parquet tables at {self._root} cannot be guarded against two tasks that write the same records, because this "
                 f"file system has no hard links ({e.strerror}); use another directory, s3://, or gs://"
             ) from e
-        finally:
-            temporary.unlink(missing_ok=True)
+        crash_points.point("parquet.linked")
         return True
 
-    @contextlib.contextmanager
-    def open_output(self, name: str) -> Iterator[pa.NativeFile]:
-        path = self._root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with pa.OSFile(str(path), "wb") as stream:
-            yield stream
-        _sync(path, os.O_RDWR)
-
-    def open_input(self, name: str) -> pa.NativeFile:
-        return self._files.open_input_file(str(self._root / name))
-
-    def rename(self, source: str, target: str) -> bool:
-        try:
-            os.rename(self._root / source, self._root / target)
-        except FileNotFoundError:
-            return False
-        _sync_folder((self._root / target).parent)
-        return True
-
-    def delete(self, name: str) -> None:
-        (self._root / name).unlink(missing_ok=True)
+    def delete_temporary_files(self, listed: Iterable[str]) -> None:
+        for name in listed:
+            if name.endswith(_TEMPORARY):
+                with contextlib.suppress(OSError):  # it takes space, and does no harm
+                    (self._root / name).unlink()
 
 
 class ObjectTableFiles:
@@ -171,41 +146,47 @@ class ObjectTableFiles:
         self._root = root
         self._store = store
         self._prefix = prefix
-        self._is_conditional: bool | None = None
+        self._is_checked = False
 
-    def files_in(self, folder: str) -> list[TableFile]:
+    def names_in(self, folder: str) -> list[str]:
         where = f"{self._root}/{folder}" if folder else self._root
         found = self._files.get_file_info(fs.FileSelector(where, allow_not_found=True))
         inside = f"{folder}/" if folder else ""
-        return [TableFile(f"{inside}{i.base_name}", i.size) for i in found if i.type == fs.FileType.File]
+        return [f"{inside}{info.base_name}" for info in found if info.type == fs.FileType.File]
 
-    def read(self, name: str) -> bytes:
-        with self._files.open_input_stream(f"{self._root}/{name}", compression=None) as stream:
-            return bytes(stream.read())
+    def open_input(self, name: str) -> pa.NativeFile:
+        return self._files.open_input_file(f"{self._root}/{name}")
 
-    def put_if_absent(self, name: str, content: bytes) -> bool:
-        if not self._create(name, content):
-            return False
-        if self._is_conditional is None:
-            # Some S3-compatible servers ignore the condition. Repeating the same content does no harm.
-            self._is_conditional = not self._create(name, content)
-        if not self._is_conditional:
+    def make_folder(self, folder: str) -> None:
+        """Does nothing: names of objects may have slashes."""
+
+    def put_if_absent(self, name: str, content: pa.Buffer) -> bool:
+        if not self._is_checked:
+            self._check_condition()
+        return self._create(name, content)
+
+    def _check_condition(self) -> None:
+        """Raises ConnectError for an S3-compatible server that ignores the condition, and so would replace files of others."""
+        if self._create(_PROBE, pa.py_buffer(b"")) and self._create(_PROBE, pa.py_buffer(b"")):
             raise self._unguarded(
                 "this object store ignores the condition If-None-Match of a PUT; use another store, or a local directory"
             )
-        return True
+        self._is_checked = True
+
+    def delete_temporary_files(self, listed: Iterable[str]) -> None:
+        """Does nothing: a PUT leaves none."""
 
     def _unguarded(self, why: str) -> ConnectError:
         return ConnectError(
             f"Parquet tables at {self._root} cannot be guarded against two tasks that write the same records, because {why}"
         )
 
-    def _create(self, name: str, content: bytes) -> bool:
+    def _create(self, name: str, content: pa.Buffer) -> bool:
         import obstore
         from obstore.exceptions import AlreadyExistsError, BaseError
 
         try:
-            obstore.put(self._store, f"{self._prefix}/{name}", content, mode="create", use_multipart=False)
+            obstore.put(self._store, f"{self._prefix}/{name}", memoryview(content).cast("B"), mode="create", use_multipart=False)
         except AlreadyExistsError:
             return False
         except NotImplementedError as e:  # what obstore raises for a write that its settings do not allow
@@ -215,33 +196,6 @@ class ObjectTableFiles:
         except BaseError as e:
             raise explain(e, f"cannot write {self._root}/{name}") from e
         return True
-
-    @contextlib.contextmanager
-    def open_output(self, name: str) -> Iterator[pa.NativeFile]:
-        with self._files.open_output_stream(f"{self._root}/{name}", compression=None) as stream:
-            yield stream
-
-    def open_input(self, name: str) -> pa.NativeFile:
-        return self._files.open_input_file(f"{self._root}/{name}")
-
-    def rename(self, source: str, target: str) -> bool:
-        if not self._exists(source):
-            return False
-        try:
-            self._files.move(f"{self._root}/{source}", f"{self._root}/{target}")
-        except OSError:
-            if not self._exists(source):
-                return False  # another process has renamed it at the same time
-            raise
-        return True
-
-    def delete(self, name: str) -> None:
-        if self._exists(name):
-            with contextlib.suppress(FileNotFoundError):
-                self._files.delete_file(f"{self._root}/{name}")
-
-    def _exists(self, name: str) -> bool:
-        return bool(self._files.get_file_info(f"{self._root}/{name}").type == fs.FileType.File)
 
 
 def _open_s3(files: fs.S3FileSystem, bucket: str, s3: S3Settings) -> Any:
@@ -267,11 +221,7 @@ def _open_s3(files: fs.S3FileSystem, bucket: str, s3: S3Settings) -> Any:
 
 
 def _sync_folder(folder: Path) -> None:
-    _sync(folder, os.O_RDONLY)
-
-
-def _sync(path: Path, flags: int) -> None:
-    handle = os.open(path, flags)
+    handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
