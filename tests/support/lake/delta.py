@@ -195,6 +195,8 @@ class DeltaLake(Lake):
         """RESTORE brings files and metadata back, and keeps the transaction identifiers."""
         target = self.versions[max(0, self.newest.id - versions)]
         assert isinstance(target, DeltaVersion)
+        if not self.needed(target) <= self.store.objects.keys():
+            return  # it refuses a version whose files are gone
         before = self.newest.active
         actions = [{"remove": _remove(add, False)} for key, add in before.items() if key not in target.active]
         actions += [{"add": add} for key, add in target.active.items() if key not in before]
@@ -203,11 +205,8 @@ class DeltaLake(Lake):
         self.is_moved = True
 
     def clean(self) -> None:
-        """VACUUM without retention."""
-        needed = self.needed(self.newest)
-        for place in list(self.store.objects):
-            if "/_delta_log/" not in place and place not in needed:
-                del self.store.objects[place]
+        """VACUUM."""
+        self.delete_unneeded([self.newest])
 
     def add_column(self) -> None:
         self.columns[f"note{len(self.columns)}"] = pa.string()

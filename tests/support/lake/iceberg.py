@@ -246,13 +246,21 @@ class IcebergLake(Lake):
             self.is_moved = True
 
     def clean(self) -> None:
-        """Only the snapshots that branches point to stay, and their files."""
+        """The newest snapshot with offsets stays, and what came after it, and other branches: table properties keep 100."""
+        ancestors = self.metadata.ancestors()
+        count = next((at for at, snapshot in enumerate(ancestors) if snapshot.has_offsets), 0) + 1
+        self._keep({snapshot.id for snapshot in ancestors[:count]})
+
+    def expire(self) -> None:
+        """Only the snapshots that branches point to stay."""
+        self._keep(set())
+        self.is_moved = self.is_moved or not any(snapshot.has_offsets for snapshot in self.metadata.ancestors())
+
+    def _keep(self, numbers: set[int]) -> None:
         metadata = self.metadata
-        kept = {number: metadata.snapshots[number] for number in metadata.refs.values()}
+        kept = {number: metadata.snapshots[number] for number in {*metadata.refs.values(), *numbers}}
         self.metadata = replace(metadata, snapshots=kept)
-        needed = set().union(*(self.needed(snapshot) for snapshot in kept.values()))
-        for place in set(self.store.objects) - needed:
-            del self.store.objects[place]
+        self.delete_unneeded(kept.values())
 
     def add_column(self) -> None:
         schema = self.metadata.schema

@@ -200,7 +200,14 @@ class Lake(ABC):
 
     @abstractmethod
     def clean(self) -> None:
-        """VACUUM, or expire_snapshots: everything that the newest version does not need is gone."""
+        """VACUUM, or expire_snapshots: what older versions need, and the newest one does not, is gone. Files of commits that are
+        still to come are too young for it."""
+
+    def delete_unneeded(self, kept: Iterable[Version]) -> None:
+        """Deletes the files of versions other than these."""
+        needed = set[str]().union(*(self.needed(version) for version in kept))
+        for place in set[str]().union(*(self.needed(version) for version in self.versions)) - needed:
+            self.store.objects.pop(place, None)
 
     @abstractmethod
     def add_column(self) -> None:

@@ -4,7 +4,8 @@ A *step* is a text such as ``A commit``. ``A``, ``B``, and ``C`` are sinks, ``F`
 
 - ``A open [partitions]``, ``A put n``, ``A take n`` (both, with all partitions), ``A commit``, ``A maintain``,
   ``A close [partitions]``, ``A kill``
-- ``F append id``, ``F delete id``, ``F rewrite``, ``F back n``, ``F clean``, ``F column``, ``F branch`` (Iceberg)
+- ``F append id``, ``F delete id``, ``F rewrite``, ``F back n``, ``F clean``, ``F column``; of Iceberg ``F branch``,
+  ``F expire``
 - ``O reset`` sets the sink's offsets to what the table contains, as the message of a sink that refuses its table says
 
 A step that ends with ``!7 before`` has its seventh call to the storage or the library fail before it takes effect; ``after``: it
@@ -77,6 +78,7 @@ class World:
         self.checks = TableChecks(self.lake, self.topic)
         self.sinks = {name: Sink(self.lake, self.topic, self.calls) for name in _SINKS}
         self._found: Finding | None = None
+        self.checks.check()
 
     def step(self, text: str) -> list[Call]:
         """Takes one step, and checks everything. Returns its calls. Raises Finding."""
@@ -135,7 +137,9 @@ class World:
                 self.lake.add_column()
             case "branch" if isinstance(self.lake, IcebergLake):
                 self.lake.commit_elsewhere()
-            case "branch":
+            case "expire" if isinstance(self.lake, IcebergLake):
+                self.lake.expire()
+            case "branch" | "expire":
                 return
             case _:
                 raise ValueError(verb)
@@ -247,7 +251,7 @@ def failure(case: Case, steps: Sequence[str]) -> Finding | None:
     return None
 
 
-def shorten(case: Case, steps: Sequence[str], tries: int = 200) -> Finding | None:
+def shorten(case: Case, steps: Sequence[str], tries: int = 60) -> Finding | None:
     """The finding of a program without the steps that it does not need."""
     found, left = failure(case, steps), list(steps)
     at = 0

@@ -12,11 +12,9 @@ from connectors.spark.tables.delta.known_version import KnownVersion
 from connectors.spark.tables.files.indexed_files import IndexedFiles
 from connectors.spark.tables.iceberg.snapshots import TableReader
 from tests.support.lake import iceberg
-from tests.support.lake.scheduler import Case, failure, faults, freezes, replay
-
-HELD = ["A take 2", "A commit", "A put 2"]
-APPENDS = "c1 c2 c3 c4 c5 c6"
-CHANGES = "c1 c2 u1 d2 u1 c2"
+from tests.support.lake.checks import Finding
+from tests.support.lake.programs import COMMITTED, HELD, case_of
+from tests.support.lake.scheduler import Case, World, failure, faults, freezes, replay
 
 
 def test_files_that_move_before_their_keys_are_read_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,22 +25,22 @@ def test_files_that_move_before_their_keys_are_read_are_noticed(monkeypatch: pyt
             self._index.swap(self._index.plan(entries for file in move.new for entries in keys_of(file)))
 
     monkeypatch.setattr(IndexedFiles, "_move", move)
-    case = Case("delta", "upsert", CHANGES)
-    programs = faults(case, ["A take 2", "A commit", "F rewrite", "A put 2", "A commit"])
+    case = case_of("delta", "upsert")
+    programs = faults(case, ["A take 3", "A commit", "F rewrite", "A put 1", "A commit"], first=4)
     assert any("believes" in str(failure(case, steps)) for steps in programs)
 
 
 def test_maintenance_of_delta_that_passes_over_a_successor_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     real = KnownVersion.is_followed_by
     monkeypatch.setattr(KnownVersion, "is_followed_by", lambda self, transaction, log, _: real(self, transaction, log, ()))
-    steps = [*HELD, "B take 3", "B commit", "A maintain", "A commit"]
-    assert "believes in version" in str(failure(Case("delta", "append", APPENDS), steps))
+    steps = [*HELD, "B take 2", "B commit", "A maintain", "A commit"]
+    assert "believes in version" in str(failure(case_of("delta", "append"), steps))
 
 
 def test_maintenance_of_iceberg_that_passes_over_a_successor_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TableReader, "partitions", property(lambda self: (), lambda self, value: None), raising=False)
-    steps = [*HELD, "B take 3", "B commit", "A maintain", "A commit"]
-    assert "believes in version" in str(failure(Case("iceberg", "append", APPENDS), steps))
+    steps = [*HELD, "B take 2", "B commit", "A maintain", "A commit"]
+    assert "believes in version" in str(failure(case_of("iceberg", "append"), steps))
 
 
 def test_a_commit_after_a_rollback_that_skips_records_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,21 +49,21 @@ def test_a_commit_after_a_rollback_that_skips_records_is_noticed(monkeypatch: py
         raise ConnectError(why)
 
     monkeypatch.setattr(TableReader, "_refuse", refuse)
-    steps = ["A take 1", "A commit", "A put 1", "A commit", "A put 1", "A commit", "F back 2", "A maintain", "A put 1", "A commit"]
-    assert "missing rows" in str(failure(Case("iceberg", "append", APPENDS), steps))
+    steps = [*COMMITTED, "F back 2", "A maintain", "A put 1", "A commit"]
+    assert "missing rows" in str(failure(case_of("iceberg", "append"), steps))
 
 
 def test_a_vector_for_a_file_that_was_rewritten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     real = iceberg._validate
     monkeypatch.setattr(iceberg, "_validate", lambda metadata, asked: real(metadata, {**asked, "add_vectors": []}))
-    case = Case("iceberg", "upsert", CHANGES)
+    case = case_of("iceberg", "upsert")
     programs = freezes(case, HELD, "A commit", ["F rewrite"], [])
     assert any("which is not in the table" in str(failure(case, steps)) for steps in programs)
 
 
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
 def test_lost_doubled_and_wrong_rows_are_noticed(format_: str) -> None:
-    case = Case(format_, "upsert", CHANGES)
+    case = case_of(format_, "upsert")
     for change in ("delete", "double"):
         found = failure_of_silent_change(case, change)
         assert ("missing rows" if change == "delete" else "wrong or doubled rows") in found
@@ -73,9 +71,6 @@ def test_lost_doubled_and_wrong_rows_are_noticed(format_: str) -> None:
 
 def failure_of_silent_change(case: Case, change: str) -> str:
     """What is found when somebody changes rows and says that nothing has changed."""
-    from tests.support.lake.checks import Finding
-    from tests.support.lake.scheduler import World
-
     world = World(case)
     for step in HELD:
         world.step(step)
