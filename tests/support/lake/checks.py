@@ -78,11 +78,11 @@ class TableChecks:
         expected = self._contents[version.id]
         if Counter(found) == Counter(expected.rows):
             return
-        if version.effect is None and (truncated := self._truncated_before(version)) is not None:
+        truncated = self._truncated_before(version) if version.effect is None else None
+        if truncated is not None and Counter(found) == Counter(truncated.rows):
             # A truncate that keeps rows may be committed before the offsets, as long as it is the next record of the table.
-            if Counter(found) == Counter(truncated.rows):
-                self._contents[version.id] = truncated
-                return
+            self._contents[version.id] = truncated
+            return
         missing, extra = Counter(expected.rows) - Counter(found), Counter(found) - Counter(expected.rows)
         raise Finding(
             f"{_name(version)} (on {version.parent}) has the records up to {_ends(expected)}: "
@@ -98,7 +98,9 @@ class TableChecks:
         return None
 
 
-def check_belief(lake: Lake, belief: Belief, ends: dict[TopicPartition, int] | None, partitions: Sequence[TopicPartition]) -> None:
+def check_belief(
+    lake: Lake, belief: Belief, ends: dict[TopicPartition, int] | None, partitions: Sequence[TopicPartition]
+) -> None:
     """Compares what a task believes about a version with the version itself. Raises Finding."""
     if not lake.has_version(belief.version):
         raise Finding(f"it believes in version {belief.version}, which does not exist")
@@ -140,7 +142,8 @@ def _check_index(lake: Lake, belief: Belief, version: Version) -> None:
     for key in known:
         if found.get(key, set()) != places[key]:
             raise Finding(
-                f"its index finds the key {key} of {_name(version)} in {sorted(found.get(key, ()))} instead of {sorted(places[key])}"
+                f"its index finds the key {key} of {_name(version)} in {sorted(found.get(key, ()))} "
+                f"instead of {sorted(places[key])}"
             )
 
 

@@ -1,8 +1,7 @@
 """A Delta table as its log describes it, with Delta's transactions: what conflicts, and what RESTORE keeps.
 
-Rules: "Conflict detection" of Delta's OptimisticTransaction with the isolation level WriteSerializable, "Action Reconciliation" and
-"Deletion Vectors" of its protocol, RestoreTableCommand. The sink reads the log's files with its own code; this module keeps its
-own account of them.
+Rules: ConflictChecker of Delta with the isolation level WriteSerializable, "Action Reconciliation" and "Deletion Vectors" of its
+protocol, RestoreTableCommand. The sink reads the log's files with its own code; this module keeps its own account of them.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ class DeltaLake(Lake):
             return _Transactions(self, calls)
 
         with (
-            mock.patch.object(file_table, "open_location", lambda *_: (client, FOLDER)),
+            mock.patch.object(file_table, "open_location", return_value=(client, FOLDER)),
             mock.patch.object(file_table, "DeltaTransactions", transactions),
             mock.patch.object(maintenance, "DeltaTransactions", transactions),
         ):
@@ -101,7 +100,9 @@ class DeltaLake(Lake):
         info = {"timestamp": 1_700_000_000_000 + number, "readVersion": number - 1, **info}
         written: list[Action] = json.loads(json.dumps([{"commitInfo": info}, *actions]))
         before = self.newest if self.versions else DeltaVersion(-1, None, "", {}, {})
-        version = DeltaVersion(number, before.id if number else None, str(info["operation"]), {}, {}, effect, actions=written, info=info)
+        version = DeltaVersion(
+            number, before.id if number else None, str(info["operation"]), {}, {}, effect, actions=written, info=info
+        )
         self._reconcile(version, before)
         self.store.objects[f"{FOLDER}/_delta_log/{number:020d}.json"] = "\n".join(map(json.dumps, written)).encode()
         self.versions.append(version)
@@ -295,9 +296,13 @@ class _Session:
         with self._calls.call("UPDATE in Spark", COMMITS):
             if re.search(rf"SET `{DELETED}` = true WHERE NOT coalesce\(`{DELETED}`, false\)$", text):
                 self._lake.replace("update", lambda row: not row[DELETED], lambda row: row | {DELETED: True}, None)
-            elif found := re.search(rf"SET `{CURRENT}` = false, `{VALID_TO}` = timestamp_millis\((\d+)\) WHERE `{CURRENT}`$", text):
+            elif found := re.search(
+                rf"SET `{CURRENT}` = false, `{VALID_TO}` = timestamp_millis\((\d+)\) WHERE `{CURRENT}`$", text
+            ):
                 at = _utc(int(found[1]))
-                self._lake.replace("update", lambda row: bool(row[CURRENT]), lambda row: row | {CURRENT: False, VALID_TO: at}, None)
+                self._lake.replace(
+                    "update", lambda row: bool(row[CURRENT]), lambda row: row | {CURRENT: False, VALID_TO: at}, None
+                )
             else:
                 raise NotImplementedError(text)
 
@@ -315,5 +320,3 @@ def _vector_of(action: Action) -> str:
 def _remove(add: Action, rearranges: bool) -> Action:
     kept = {name: add[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in add}
     return kept | {"deletionTimestamp": 1, "dataChange": not rearranges, "extendedFileMetadata": True}
-
-

@@ -114,7 +114,9 @@ class IcebergLake(Lake):
 
     def belief(self, table: Any) -> Belief | None:
         known = table._reader.known
-        return None if known is None else Belief(known.snapshot, known.indexed, not getattr(table._reader, "_is_taken_over", False))
+        return (
+            None if known is None else Belief(known.snapshot, known.indexed, not getattr(table._reader, "_is_taken_over", False))
+        )
 
     # -- reading
 
@@ -342,7 +344,9 @@ class _Handle:
         with self._calls.call("commit to Iceberg", COMMITS):
             added, removed = asked["add"], [entry["path"] for entry in asked["remove"]]
             kinds = {"rewrite": "replace", "delta": _operation_of_delta(asked)}
-            change = Change(kinds.get(asked["kind"], asked["kind"]), added, removed, asked["add_vectors"], asked["remove_vectors"])
+            change = Change(
+                kinds.get(asked["kind"], asked["kind"]), added, removed, asked["add_vectors"], asked["remove_vectors"]
+            )
             done = self._lake.commit(
                 change,
                 asked["summary"],
@@ -410,5 +414,3 @@ def _check_offsets(ancestors: Sequence[Snapshot], expected: int) -> None:
         if not expected:
             return
     raise CommitConflict("another task has committed offsets")
-
-

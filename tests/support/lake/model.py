@@ -78,7 +78,9 @@ class Topic:
             pa.array(range(first, first + len(events)), pa.int64()),
             positions=pa.array([f"{e.at:020d}" for e in events], pa.string()),
         )
-        image = pa.table({"id": pa.array([e.id for e in events], pa.int64()), "v": pa.array([e.value for e in events], pa.string())})
+        image = pa.table(
+            {"id": pa.array([e.id for e in events], pa.int64()), "v": pa.array([e.value for e in events], pa.string())}
+        )
         return ChangeBatch(TOPIC, meta, image, image.select(["id"]))
 
 

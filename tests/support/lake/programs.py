@@ -12,7 +12,18 @@ MODES = ("append", "upsert", "soft", "scd2")
 HELD = ["A take 3", "A commit", "A put 2"]
 """A task that has committed once, and holds records."""
 COMMITTED = ["A take 1", "A commit", "A put 1", "A commit", "A put 1", "A commit"]
-FOLLOWED = ["A take 3", "A commit", "F append 50", "F rewrite", "A put 1", "A commit", "A maintain", "F delete 2", "A put 9", "A commit"]
+FOLLOWED = [
+    "A take 3",
+    "A commit",
+    "F append 50",
+    "F rewrite",
+    "A put 1",
+    "A commit",
+    "A maintain",
+    "F delete 2",
+    "A put 9",
+    "A commit",
+]
 """A task that follows the commits of others, and its own."""
 
 

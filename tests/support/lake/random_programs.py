@@ -59,7 +59,9 @@ def random_program(
             was_moved = True
             # Tasks that have just read the table.
             program += ["A kill", "B kill", "A take 2", "B open", "A commit", f"F back {chance.randint(1, 3)}"]
-            program += [_of_sink(chance, verb, partitions) for verb in chance.choices(("put", "commit", "maintain", "close"), k=6)]
+            program += [
+                _of_sink(chance, verb, partitions) for verb in chance.choices(("put", "commit", "maintain", "close"), k=6)
+            ]
             program += ["A close", "B close", "O reset", "A open", "B open"]
         elif verb == "back":
             continue

@@ -43,7 +43,9 @@ from tests.support.lake.model import TOPIC, Topic, settings_of
 from tests.support.lake.sinks import Sink
 
 _LAKES: Mapping[str, type[Lake]] = {"delta": DeltaLake, "iceberg": IcebergLake}
-_STEP = re.compile(r"(?P<actor>[A-Z]) (?P<verb>[a-z]+)(?P<arguments>( \d+)*)( !(?P<fails>\d+) (?P<kind>\w+)| @(?P<at>\d+) (?P<others>.+))?")
+_STEP = re.compile(
+    r"(?P<actor>[A-Z]) (?P<verb>[a-z]+)(?P<arguments>( \d+)*)( !(?P<fails>\d+) (?P<kind>\w+)| @(?P<at>\d+) (?P<others>.+))?"
+)
 _SINKS = "ABC"
 _ROUNDS = 4
 """How often the last sink tries to deliver what is left."""
@@ -225,7 +227,9 @@ def orders(*parts: Sequence[str]) -> Iterator[tuple[str, ...]]:
             yield (part[0], *rest)
 
 
-def faults(case: Case, steps: Sequence[str], kinds: Sequence[str] = ("before", "after"), first: int = 0) -> Iterator[tuple[str, ...]]:
+def faults(
+    case: Case, steps: Sequence[str], kinds: Sequence[str] = ("before", "after"), first: int = 0
+) -> Iterator[tuple[str, ...]]:
     """The program, with each call of each of its steps (from ``first`` on) failing once, in every way in which it can."""
     run = replay(case, *steps, settles=False)
     for at, calls in list(enumerate(run.calls))[first:]:
@@ -235,7 +239,9 @@ def faults(case: Case, steps: Sequence[str], kinds: Sequence[str] = ("before", "
                     yield (*steps[:at], f"{steps[at]} !{number} {kind}", *steps[at + 1 :])
 
 
-def freezes(case: Case, before: Sequence[str], frozen: str, others: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def freezes(
+    case: Case, before: Sequence[str], frozen: str, others: Sequence[str], after: Sequence[str]
+) -> Iterator[tuple[str, ...]]:
     """The program in which others act in the middle of a step: at each of its calls."""
     count = len(replay(case, *before, frozen, settles=False).calls[-1])
     for number in range(1, count + 1):
@@ -264,5 +270,3 @@ def shorten(case: Case, steps: Sequence[str], tries: int = 60) -> Finding | None
         else:
             found, left = again, fewer
     return found
-
-

@@ -43,7 +43,9 @@ class Sink:
         """Assigns more partitions: to a new task, if there is none or if it has failed. Raises ConnectError."""
         if self.writer is None or self.error is not None:
             self.kill()
-            self.writer = TableWriter("t", settings_of(self._lake.mode), self._lake.open(settings_of(self._lake.mode), self._calls))
+            self.writer = TableWriter(
+                "t", settings_of(self._lake.mode), self._lake.open(settings_of(self._lake.mode), self._calls)
+            )
         partitions = [tp for tp in partitions if tp not in self.positions]
         if not partitions:
             return

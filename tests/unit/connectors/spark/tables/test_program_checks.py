@@ -85,5 +85,7 @@ def failure_of_silent_change(case: Case, change: str) -> str:
 
 
 def test_a_finding_says_how_to_replay_it() -> None:
-    with pytest.raises(AssertionError, match=r'step 2 \(A fly\).*\n    replay\(Case\("delta", "append", "c1"\), "A open", "A fly"\)'):
+    with pytest.raises(
+        AssertionError, match=r'step 2 \(A fly\).*\n    replay\(Case\("delta", "append", "c1"\), "A open", "A fly"\)'
+    ):
         replay(Case("delta", "append", "c1"), "A open", "A fly")
