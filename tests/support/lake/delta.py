@@ -137,7 +137,7 @@ class DeltaLake(Lake):
         return {self.place(name) for name in names}
 
     def commit(
-        self, read_version: int, actions: list[Action], user_metadata: str, application_ids: Collection[str], *, reads_table: bool
+        self, read_version: int, actions: list[Action], user_metadata: str, application_ids: set[str], *, reads_table: bool
     ) -> int:
         """Delta's commit: checks the versions since the one that was read. Raises CommitConflict."""
         kinds = {kind for action in actions for kind in action}

@@ -109,7 +109,7 @@ class IcebergLake(Lake):
 
         table = IcebergTable(of_table, no_session, lambda topic: IDENTITY)
         table._reader.library = _Library(self, calls)  # type: ignore[assignment]
-        table._reader._open_files = lambda state: client  # type: ignore[method-assign, assignment, return-value]
+        table._reader._open_files = lambda state: client  # type: ignore[method-assign]
         return table
 
     def belief(self, table: Any) -> Belief | None:
@@ -149,7 +149,9 @@ class IcebergLake(Lake):
         parent = metadata.head(branch) or (None if branch == MAIN else metadata.head())
         files = dict(parent.files) if parent is not None else {}
         sequence, next_row = metadata.sequence + 1, metadata.next_row
-        snapshot = Snapshot(1000 + len(self.versions), parent and parent.id, change.kind, {}, {}, effect, sequence=sequence)
+        snapshot = Snapshot(
+            1000 + len(self.versions), None if parent is None else parent.id, change.kind, {}, {}, effect, sequence=sequence
+        )
         snapshot.undeleted = [str(vector["of"]) for vector in change.old_vectors]
         for vector in change.old_vectors:
             _drop_vector(files, vector)
