@@ -37,13 +37,13 @@ def after(before: Sequence[str], programs: Iterable[Sequence[str]]) -> Iterator[
     return ((*before, *steps) for steps in programs)
 
 
-def run_all(case: Case, programs: Iterable[Sequence[str]]) -> None:
-    """Runs all programs; fails with the shortest form of the first that finds something."""
+def run_all(case: Case, programs: Iterable[Sequence[str]], *, shortens: bool = False) -> None:
+    """Runs all programs; fails with the first that finds something, or with its shortest form."""
     count = 0
     for steps in programs:
         count += 1
         try:
             replay(case, *steps)
         except AssertionError as e:
-            raise shorten(case, steps) or e from None
+            raise (shorten(case, steps) if shortens else None) or e from None
     assert count

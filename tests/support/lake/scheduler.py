@@ -257,7 +257,7 @@ def failure(case: Case, steps: Sequence[str]) -> Finding | None:
     return None
 
 
-def shorten(case: Case, steps: Sequence[str], tries: int = 60) -> Finding | None:
+def shorten(case: Case, steps: Sequence[str], tries: int = 200) -> Finding | None:
     """The finding of a program without the steps that it does not need."""
     found, left = failure(case, steps), list(steps)
     at = 0
