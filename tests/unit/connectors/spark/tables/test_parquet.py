@@ -206,8 +206,10 @@ def test_topic_whose_id_cannot_be_read_is_not_committed(tmp_path: Path) -> None:
     append(open_table(path), 0, 1)
     table = ParquetTable(str(path), "c", lambda topic: None)
     table.load([PARTITION])
-    with pytest.raises(RetriableError, match="ID of topic t cannot be read"):
+    with pytest.raises(RetriableError, match="the brokers have no topic t, whose ID its files have"):
         append(table, 1, 2)
+    with pytest.raises(ConnectError, match="the brokers name no ID of topic t, .*nothing of it is committed"):
+        open_table(path, topic_id="-")
 
 
 # --- columns
