@@ -6,9 +6,7 @@ protocol, RestoreTableCommand. The sink reads the log's files with its own code;
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-import re
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +16,8 @@ from unittest import mock
 import pyarrow as pa
 
 from connectors.spark.config import TableConfig
-from connectors.spark.config_keys import CURRENT, DELETED, VALID_TO
 from connectors.spark.plan.evolution import spark_json_field
+from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.conflicts import CommitConflict
 from connectors.spark.tables.delta import file_table, maintenance
 from connectors.spark.tables.delta.file_table import DeltaFileTable, DeltaTableSettings
@@ -66,7 +64,7 @@ class DeltaLake(Lake):
         client = StoreClient(self.store, calls)
         care = MaintenanceSettings(MERGING, 0)
         of_table = DeltaTableSettings("t", CONNECTOR, settings.upserts, False, 1000, settings.layout, care)
-        session: Any = _Session(self, calls)
+        session: Any = _Session()
 
         def transactions(*_: object) -> Any:
             return _Transactions(self, calls)
@@ -273,10 +271,24 @@ class _Transaction:
         return
 
     def commit(
-        self, actions: Iterable[Action], user_metadata: str, *, application_ids: Collection[str] = (), reads_table: bool = False
+        self,
+        actions: Iterable[Action],
+        document: TableCommit,
+        *,
+        application_ids: Collection[str] = (),
+        reads_table: bool = False,
     ) -> int:
-        with self._calls.call("commit to Delta", COMMITS):
-            return self._lake.commit(self.version, list(actions), user_metadata, set(application_ids), reads_table=reads_table)
+        metadata, read = document.to_json(), set(application_ids)
+        try:
+            with self._calls.call("commit to Delta", COMMITS):
+                return self._lake.commit(self.version, list(actions), metadata, read, reads_table=reads_table)
+        except CommitConflict:
+            # As DeltaTransaction does, which looks for the commit by its ID.
+            landed = (v.id for v in self._lake.versions[self.version + 1 :] if v.info.get("userMetadata") == metadata)
+            found = next(landed, None)
+            if found is None:
+                raise
+            return found
 
 
 class _Settings:
@@ -285,30 +297,10 @@ class _Settings:
 
 
 class _Session:
-    """Stands in for the session, with the statements that the sink makes of its own."""
+    """Stands in for the session."""
 
-    def __init__(self, lake: DeltaLake, calls: Calls) -> None:
-        self._lake = lake
-        self._calls = calls
+    def __init__(self) -> None:
         self.conf = _Settings()
-
-    def sql(self, text: str) -> None:
-        with self._calls.call("UPDATE in Spark", COMMITS):
-            if re.search(rf"SET `{DELETED}` = true WHERE NOT coalesce\(`{DELETED}`, false\)$", text):
-                self._lake.replace("update", lambda row: not row[DELETED], lambda row: row | {DELETED: True}, None)
-            elif found := re.search(
-                rf"SET `{CURRENT}` = false, `{VALID_TO}` = timestamp_millis\((\d+)\) WHERE `{CURRENT}`$", text
-            ):
-                at = _utc(int(found[1]))
-                self._lake.replace(
-                    "update", lambda row: bool(row[CURRENT]), lambda row: row | {CURRENT: False, VALID_TO: at}, None
-                )
-            else:
-                raise NotImplementedError(text)
-
-
-def _utc(milliseconds: int) -> object:
-    return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
 
 
 def _vector_of(action: Action) -> str:

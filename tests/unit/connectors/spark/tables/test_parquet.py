@@ -208,7 +208,7 @@ def test_topic_whose_id_cannot_be_read_is_not_committed(tmp_path: Path) -> None:
     table.load([PARTITION])
     with pytest.raises(RetriableError, match="the brokers have no topic t, whose ID its files have"):
         append(table, 1, 2)
-    with pytest.raises(ConnectError, match="the brokers name no ID of topic t, .*nothing of it is committed"):
+    with pytest.raises(ConnectError, match=r"the brokers name no ID of topic t, .*nothing of it is committed"):
         open_table(path, topic_id="-")
 
 
