@@ -47,6 +47,10 @@ class OffsetCommit:
     is_alone: bool = False
     """Whether the commit is planned for a table that has no records of other partitions than it had when it was read."""
 
+    def continues(self, stored: Mapping[str, int], identities: Mapping[TopicPartition, str]) -> bool:
+        """Whether the ranges begin where the table's ends are: by partition, the end that is stored under its identity."""
+        return all(first == (stored.get(identities[tp]) or first) for tp, (first, _) in self.ranges.items())
+
     def schema_of(self, rows: pa.Table) -> pa.Schema:
         """The columns that the commit writes."""
         return rows.schema if self.files is None else self.files.schema

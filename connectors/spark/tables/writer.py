@@ -262,7 +262,6 @@ class TableWriter:
         if prepared is None:
             # Records without rows, such as messages: reading them again would not change anything, unless bad ones were reported.
             if not excluded or state.columns is None:
-                state.ends |= commit.ends
                 return True
             landed = self._table.append(pa.schema(list(state.columns.items())).empty_table(), commit)
         elif self._settings.upserts:

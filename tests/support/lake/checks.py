@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -98,20 +97,17 @@ class TableChecks:
         return None
 
 
-def check_belief(
-    lake: Lake, belief: Belief, ends: dict[TopicPartition, int] | None, partitions: Sequence[TopicPartition]
-) -> None:
+def check_belief(lake: Lake, belief: Belief) -> None:
     """Compares what a task believes about a version with the version itself. Raises Finding."""
     if not lake.has_version(belief.version):
         raise Finding(f"it believes in version {belief.version}, which does not exist")
     version = lake.version(belief.version)
-    if ends is not None and belief.knows_ends:
-        for partition in partitions:
-            if ends.get(partition, 0) != version.ends.get(partition, 0):
-                raise Finding(
-                    f"it believes in {_name(version)} with the end {ends.get(partition, 0)} of {partition}, "
-                    f"but that has {version.ends.get(partition, 0)}"
-                )
+    for partition in {*belief.ends, *version.ends}:
+        if belief.ends.get(partition, 0) != version.ends.get(partition, 0):
+            raise Finding(
+                f"it believes in {_name(version)} with the end {belief.ends.get(partition, 0)} of {partition}, "
+                f"but that has {version.ends.get(partition, 0)}"
+            )
     if belief.files is None:
         return
     believed = {path: deleted_rows(file) for path, file in belief.files.live.by_path.items()}

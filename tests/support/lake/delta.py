@@ -79,7 +79,7 @@ class DeltaLake(Lake):
 
     def belief(self, table: Any) -> Belief | None:
         known = table._known
-        return None if known.version < 0 else Belief(known.version, known.indexed)
+        return None if known.version < 0 else Belief(known.version, known.indexed, parse_ends(known.ends))
 
     # -- the log
 
@@ -284,11 +284,11 @@ class _Transaction:
                 return self._lake.commit(self.version, list(actions), metadata, read, reads_table=reads_table)
         except CommitConflict:
             # As DeltaTransaction does, which looks for the commit by its ID.
-            landed = (v.id for v in self._lake.versions[self.version + 1 :] if v.info.get("userMetadata") == metadata)
-            found = next(landed, None)
-            if found is None:
-                raise
-            return found
+            for version in self._lake.versions[self.version + 1 :]:
+                assert isinstance(version, DeltaVersion)
+                if version.info.get("userMetadata") == metadata:
+                    return version.id
+            raise
 
 
 class _Settings:

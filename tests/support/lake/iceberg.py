@@ -17,6 +17,7 @@ import pyarrow as pa
 from connectors.spark.config import TableConfig
 from connectors.spark.tables.conflicts import CommitConflict
 from connectors.spark.tables.iceberg.library import IcebergName
+from connectors.spark.tables.iceberg.offsets import COMMIT
 from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings
 from connectors.spark.tables.iceberg.table import IcebergTable
 from connectors.spark.tables.iceberg.types import new_schema
@@ -114,9 +115,9 @@ class IcebergLake(Lake):
 
     def belief(self, table: Any) -> Belief | None:
         known = table._reader.known
-        return (
-            None if known is None else Belief(known.snapshot, known.indexed, not getattr(table._reader, "_is_taken_over", False))
-        )
+        if known is None:
+            return None
+        return Belief(known.snapshot, known.indexed, parse_ends(known.offsets.of(CONNECTOR)))
 
     # -- reading
 
@@ -343,20 +344,27 @@ class _Handle:
 
     def commit(self, request: Mapping[str, Any]) -> Entry:
         asked = json.loads(json.dumps(request))
-        with self._calls.call("commit to Iceberg", COMMITS):
-            added, removed = asked["add"], [entry["path"] for entry in asked["remove"]]
-            kinds = {"rewrite": "replace", "delta": _operation_of_delta(asked)}
-            change = Change(
-                kinds.get(asked["kind"], asked["kind"]), added, removed, asked["add_vectors"], asked["remove_vectors"]
-            )
-            done = self._lake.commit(
-                change,
-                asked["summary"],
-                validate=lambda metadata: _validate(metadata, asked),
-                effect=list if self._lake.is_operated else None,
-            )
-            self.metadata = self._lake.metadata
+        try:
+            with self._calls.call("commit to Iceberg", COMMITS):
+                done = self._commit(asked)
+        except CommitConflict:
+            # As IcebergTables.java does, which looks for the commit by its ID.
+            own = asked["summary"].get(COMMIT)
+            snapshots = [one for one in self._lake.versions if isinstance(one, Snapshot)]
+            found = next((one for one in snapshots if own and one.summary.get(COMMIT) == own), None)
+            if found is None:
+                raise
+            done = found
+        self.metadata = self._lake.metadata
         return {"snapshot": done.id, "parent": done.parent, "sequence": done.sequence, "summary": done.summary}
+
+    def _commit(self, asked: Entry) -> Snapshot:
+        added, removed = asked["add"], [entry["path"] for entry in asked["remove"]]
+        kinds = {"rewrite": "replace", "delta": _operation_of_delta(asked)}
+        kind = str(kinds.get(asked["kind"], asked["kind"]))
+        change = Change(kind, added, removed, asked["add_vectors"], asked["remove_vectors"])
+        effect: Effect | None = list if self._lake.is_operated else None
+        return self._lake.commit(change, asked["summary"], validate=lambda metadata: _validate(metadata, asked), effect=effect)
 
     def expire_snapshots(self) -> None:
         raise NotImplementedError

@@ -64,11 +64,11 @@ class MissingFile(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What an open table takes for granted. ``knows_ends``: the ends that its task has read are those of ``version``."""
+    """What an open table takes for granted: the files and the ends of a version."""
 
     version: int
     files: IndexedFiles | None
-    knows_ends: bool = True
+    ends: Mapping[TopicPartition, int]
 
 
 class Lake(ABC):

@@ -122,7 +122,6 @@ class DeltaFileTable:
             self._commit_lock,
         )
         self._known = KnownVersion()
-        self._partitions: Collection[TopicPartition] = ()
         order = SourceOrder(settings.deleted_retention_ms, OrderStateFiles(files, f"{folder}/{FOLDER}"))
         self._upserts = DeltaUpserts(search, self._writer, order, fail_unavailable=settings.fail_unavailable)
         self._figures = {"unavailable": 0}
@@ -135,7 +134,6 @@ class DeltaFileTable:
         """Reads the newest version. Raises UnsuitableTable when the rows must be written by Spark, and ConnectError when the
         table's rows were replaced since this connector's last commit."""
         with self.lock:
-            self._partitions = partitions or self._partitions
             transaction = self._transactions.begin()
             if transaction.version < 0:
                 if self._known.version >= 0:
@@ -161,6 +159,7 @@ class DeltaFileTable:
                 refuse_dropped(self._place, exists=True)
             self._known = self._known.successor(transaction.version, str(metadata["id"]), layout, self._log)
             self._known.order_state = versions.get(ORDER_STATE, 0)
+            self._known.ends = dict(versions)
             ends = stored.ends(self._identify, self._settings.table)
             return TableState(layout.columns, ends, layout.partition_columns)
 
@@ -229,11 +228,8 @@ class DeltaFileTable:
                 if self._settings.upserts:
                     return False  # the next commit builds the index
                 transaction = self._transactions.begin()
-                present = [tp for tp in self._partitions if self._identify(tp.topic) is not None]
-                identities = ids_of(present, self._settings.connector, self._identify).values()
-                if not known.is_followed_by(transaction, self._log, identities):
+                if not known.follows(transaction, self._log):
                     return False  # the next commit reads the table again
-                known.version = transaction.version
                 known.indexed = read_files(transaction, self._log, self._settings.max_index_keys, {})
             indexed, table_id, layout = known.indexed, known.table_id, known.layout
             sources = choose_sources(list(indexed.live.by_path.values()), self._maintenance.settings.compaction)
@@ -304,15 +300,16 @@ class DeltaFileTable:
             # REPLACE changes the ID too, and keeps the offsets.
             check_not_replaced(self._log, transaction.version, self._settings.connector, self._place)
             refuse_dropped(self._place, exists=transaction.version >= 0)
-        moved = {*ids_of(commit.ends, self._settings.connector, self._identify).values(), ORDER_STATE}
+        identities = ids_of(commit.ends, self._settings.connector, self._identify)
         for version in range(known.version + 1, transaction.version + 1):
             logged = self._log.commit(version)
-            if logged is None or logged.alters or not moved.isdisjoint(logged.transactions):
+            if logged is None or logged.alters or ORDER_STATE in logged.transactions:
                 return None
             if commit.is_alone and any(map(parse_partition_id, logged.transactions)):
                 return None
             known.pass_over(logged, self._place)
-        return transaction if known.layout.has_columns(commit.schema_of(rows)) else None
+        fits = known.layout.has_columns(commit.schema_of(rows))
+        return transaction if fits and commit.continues(known.ends, identities) else None
 
     def _index(self, transaction: DeltaTransaction, upsert: Upsert) -> IndexedFiles:
         """The index of the known version; builds it if there is none."""
@@ -356,7 +353,8 @@ class DeltaFileTable:
             self._writer.delete(change.written)
             self._upserts.order.abandoned(ordered)
             return None
-        self._known.follow(version, change, self._log, self._place)
+        ends = {identities[tp]: end for tp, end in commit.ends.items()}
+        self._known.follow(version, change, ends, self._log, self._place)
         self._upserts.order.committed(ordered)
         self._known.order_state = state or self._known.order_state
         self._figures |= self._upserts.figures()

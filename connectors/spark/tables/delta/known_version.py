@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -28,14 +28,17 @@ class KnownVersion:
     indexed: IndexedFiles | None = None
     order_state: int = 0
     """Names what the table knows of the order of changes; 0 for nothing."""
+    ends: dict[str, int] = field(default_factory=dict)
+    """By transaction identifier: its version."""
 
     def pass_over(self, logged: LoggedCommit, place: str) -> None:
         """Moves on by the next commit, which another writer made. Raises ConnectError when it replaced the table's rows."""
         refuse_replacement(logged, place)
         self._apply(logged)
         self.version = logged.version
+        self.ends.update(logged.transactions)
 
-    def follow(self, version: int, change: TableChange, log: DeltaLog, place: str) -> None:
+    def follow(self, version: int, change: TableChange, ends: Mapping[str, int], log: DeltaLog, place: str) -> None:
         """Moves on to an own commit, and over commits of others just before it."""
         for between in range(self.version + 1, version):
             logged = log.commit(between)
@@ -46,6 +49,7 @@ class KnownVersion:
         if self.indexed is not None:
             self.indexed.apply_own(change.adds, change.removes, change.new_rows)
         self.version = version
+        self.ends.update(ends)
 
     def successor(self, version: int, table_id: str, layout: TableLayout, log: DeltaLog) -> KnownVersion:
         """This version of the table, with the index if the log says how the version came about."""
@@ -59,16 +63,20 @@ class KnownVersion:
             new.indexed = self.indexed
         return new
 
-    def is_followed_by(self, transaction: DeltaTransaction, log: DeltaLog, identities: Collection[str]) -> bool:
-        """Whether other writers have only added and removed rows since this version, and committed none of these partitions."""
+    def follows(self, transaction: DeltaTransaction, log: DeltaLog) -> bool:
+        """Moves on to the version of a transaction, without an index. Returns False, and stays, if other writers have done more
+        since than add and remove rows."""
         if transaction.table_id() != self.table_id or transaction.version < self.version:
             return False
-        commits = [log.commit(version) for version in range(self.version + 1, transaction.version + 1)]
-        own = frozenset(identities)
-        return all(
-            c is not None and not c.effect & (Effect.ALTERS | Effect.MOVES_HISTORY) and own.isdisjoint(c.transactions)
-            for c in commits
-        )
+        ends: dict[str, int] = {}
+        for version in range(self.version + 1, transaction.version + 1):
+            logged = log.commit(version)
+            if logged is None or logged.effect & (Effect.ALTERS | Effect.MOVES_HISTORY):
+                return False
+            ends |= logged.transactions
+        self.version = transaction.version
+        self.ends.update(ends)
+        return True
 
     def _apply(self, logged: LoggedCommit) -> None:
         """Moves the index on by a commit of another writer; drops it when a file of that commit is gone, which a later commit may

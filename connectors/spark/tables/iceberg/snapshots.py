@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyarrow import fs
 
 from connect.errors import ConnectError, RetriableError
-from connect.record import TopicPartition
 from connectors.spark.config import WantedLayout
 from connectors.spark.config_keys import MAIN_BRANCH
 from connectors.spark.errors import is_jvm_gone
@@ -133,10 +132,6 @@ class TableReader:
         """The table; None before it has been opened, and if it does not exist."""
         self.known: KnownSnapshot | None = None
         """The state that the next commit is planned on; None when it must be read again."""
-        self.partitions: Collection[TopicPartition] = ()
-        """The task's: what it knows of their ends must not change without it."""
-        self._is_taken_over = False
-        """Whether another task has moved ends of these partitions: they must be read again before anything is committed."""
         self._refusal = ""
 
     @property
@@ -152,7 +147,6 @@ class TableReader:
         before, self.known = self.known, None
         if self._refusal:
             raise ConnectError(self._refusal)
-        self._is_taken_over = False
         handle = self.open()
         if handle is None:
             if before is not None:
@@ -278,7 +272,7 @@ class TableReader:
         """The newest state; None when that differs from the known one in more than rows of others."""
         known = self.known
         handle = self.open()
-        if known is None or handle is None or self._is_taken_over:
+        if known is None or handle is None:
             return None
         state = self.read(handle)
         if not known.has_schema_of(state):
@@ -289,19 +283,16 @@ class TableReader:
         # Another connector may have begun to write a branch.
         known.state = {**known.state, "properties": state["properties"]}
         if int(state.get("snapshot", 0)) != known.snapshot:
-            present = {tp for tp in self.partitions if self._identify(tp.topic) is not None}
-            moved = ids_of({*present, *commit.ends}, self._settings.connector, self._identify).values()
             own = known.offsets.of(self._settings.connector)
             newer = self.load()
             if newer is None:
                 return None
-            now = newer.offsets.of(self._settings.connector)
-            if any(own.get(identity) != now.get(identity) for identity in moved):
-                self._is_taken_over = True
-                return None
-            if commit.is_alone and own != now:
+            if commit.is_alone and own != newer.offsets.of(self._settings.connector):
                 return None
             known = newer
+        identities = ids_of(commit.ends, self._settings.connector, self._identify)
+        if not commit.continues(known.offsets.of(self._settings.connector), identities):
+            return None
         # A file without a column that has got an initial default since would have that, instead of null.
         written = set() if commit.files is None else {file.entry.get("schema") for file in commit.files.remaining()}
         if written - {known.state["schema"].get("schema-id")}:

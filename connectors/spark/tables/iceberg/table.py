@@ -85,7 +85,6 @@ class IcebergTable:
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
         """Raises ConnectError when the connector's offsets no longer say what the table contains."""
         with self._lock:
-            self._reader.partitions = partitions or self._reader.partitions
             known = self._reader.load()
             if known is None:
                 return TableState(None)
@@ -212,7 +211,7 @@ class IcebergTable:
             return None
         except Exception as e:
             self._reader.check_jvm(e)
-            self._reader.known = None  # it is not known whether there was a commit
+            # It is not known whether there was a commit: the next one looks at the newest snapshot.
             raise
         self._follow(known, change, answer)
         return known.snapshot

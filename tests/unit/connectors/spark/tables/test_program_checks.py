@@ -8,12 +8,12 @@ from typing import Any, NoReturn
 import pytest
 
 from connect.errors import ConnectError
-from connectors.spark.tables.delta.known_version import KnownVersion
 from connectors.spark.tables.files.indexed_files import IndexedFiles
 from connectors.spark.tables.iceberg.snapshots import TableReader
+from connectors.spark.tables.table import OffsetCommit
 from tests.support.lake import iceberg
 from tests.support.lake.checks import Finding
-from tests.support.lake.programs import COMMITTED, HELD, case_of
+from tests.support.lake.programs import COMMITTED, FORMATS, HELD, case_of
 from tests.support.lake.scheduler import Case, World, failure, faults, freezes, replay
 
 
@@ -30,17 +30,14 @@ def test_files_that_move_before_their_keys_are_read_are_noticed(monkeypatch: pyt
     assert any("believes" in str(failure(case, steps)) for steps in programs)
 
 
-def test_maintenance_of_delta_that_passes_over_a_successor_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = KnownVersion.is_followed_by
-    monkeypatch.setattr(KnownVersion, "is_followed_by", lambda self, transaction, log, _: real(self, transaction, log, ()))
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_commit_that_does_not_begin_at_the_ends_of_the_table_is_noticed(
+    format_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(OffsetCommit, "continues", lambda self, stored, identities: True)
     steps = [*HELD, "B take 2", "B commit", "A maintain", "A commit"]
-    assert "believes in version" in str(failure(case_of("delta", "append"), steps))
-
-
-def test_maintenance_of_iceberg_that_passes_over_a_successor_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TableReader, "partitions", property(lambda self: (), lambda self, value: None), raising=False)
-    steps = [*HELD, "B take 2", "B commit", "A maintain", "A commit"]
-    assert "believes in version" in str(failure(case_of("iceberg", "append"), steps))
+    found = str(failure(case_of(format_, "append"), steps))
+    assert "believes in version" in found or "doubled" in found or "rows" in found
 
 
 def test_a_commit_after_a_rollback_that_skips_records_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ class Log:
     [
         (LoggedCommit(2, info={"operation": "WRITE"}), True),
         (LoggedCommit(2, transactions={"another connector's": 7}), True),
-        (LoggedCommit(2, transactions={"own": 7}), False),
+        (LoggedCommit(2, transactions={"own": 7}), True),
         (LoggedCommit(2, alters=True), False),
         (LoggedCommit(3), False),
     ],
@@ -41,4 +41,6 @@ def test_only_rows_of_others_are_passed_over(commit: LoggedCommit, passes: bool)
     known = KnownVersion(version=1, table_id="t")
     transaction: Any = Transaction(2)
     log: Any = Log(commit)
-    assert known.is_followed_by(transaction, log, ["own"]) is passes
+    assert known.follows(transaction, log) is passes
+    # The next commit of the task is refused if a successor has moved its ends.
+    assert (known.version, known.ends) == ((2, commit.transactions) if passes else (1, {}))

@@ -200,7 +200,7 @@ def test_an_own_commit_of_delta_is_followed_again_after_a_failed_call(storage: S
         change = TableChange(pa.table({}), adds=case.adds, removes=case.removes)
         storage.failing = number
         try:
-            known.follow(2, change, log, "table t")
+            known.follow(2, change, {}, log, "table t")
         except OSError:
             assert known.version == 1
             known = known.successor(2, "t", known.layout, log)
