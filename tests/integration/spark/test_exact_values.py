@@ -216,7 +216,8 @@ NUMBERS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("version", first_fast(["3", "2"]))
+@pytest.mark.long
+@pytest.mark.parametrize("version", ["3", "2"])
 def test_rows_in_iceberg_partitions_of_any_value_are_replaced(
     props: Any, run: Any, topic: Any, tmp_path: Path, version: str
 ) -> None:
@@ -310,7 +311,8 @@ def split_rows(values: pa.Array, terms: list[str]) -> tuple[str, str, list[list[
     return json.dumps(schema), json.dumps(spec), found
 
 
-@pytest.mark.parametrize("name", first_fast(sorted(COLUMNS, key=lambda name: not name.startswith("decimal")), 5))
+@pytest.mark.long
+@pytest.mark.parametrize("name", sorted(COLUMNS))
 def test_transforms_are_those_of_the_library(props: Any, spark: Any, name: str) -> None:
     type_, draw, terms = COLUMNS[name]
     chosen = randomness.chance(f"transforms-{type_}")

@@ -200,7 +200,7 @@ def test_soft_truncates_mark_older_rows_only(lake: Lake, run: Any, topic: Any) -
     one.close()
 
 
-@pytest.mark.parametrize("mode", ["upsert", "scd2"])
+@pytest.mark.parametrize("mode", first_fast(["upsert", "scd2"]))
 @pytest.mark.parametrize("lake", first_fast(["iceberg 3", "delta", "iceberg 2"]), indirect=True)
 def test_truncates_by_arrival_are_part_of_the_commit_of_their_offsets(
     lake: Lake, run: Any, topic: Any, mode: str, monkeypatch: pytest.MonkeyPatch

@@ -72,6 +72,7 @@ def test_reports_are_handled_while_nothing_is_written_and_the_client_ends_with_t
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("worker.kafka.log_writer._CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("worker.kafka.clients._UNAVAILABLE_AFTER_S", 0)  # the client repeats a report after ten seconds
     caplog.set_level(logging.WARNING, "worker.kafka.clients")  # tests of log levels may have left another one
     listener = Listener()
     with MockKafka() as kafka:
