@@ -143,6 +143,16 @@ class SparkSinkTask(SinkTask):
         group = self.context.group_offsets({tp for tp, _, _ in behind})
         for tp, end, table in behind:
             _check_no_gap(tp, max(end, group.get(tp, end)), log_starts[tp], table)
+            log.warning(
+                "Table %s holds %s up to offset %d, and the topic begins at %d. The records between had no rows for the table, "
+                "because the consumer group's offset is %d, unless the table was rolled back or restored since: then their rows "
+                "are lost",
+                table,
+                tp,
+                end,
+                log_starts[tp],
+                group[tp],
+            )
         # If records name their tables, a table that does not exist yet may need records that another one has. The group's offset
         # is never ahead of any table, and each table skips what it has.
         for tp in () if self._config.names_need_record else partitions:

@@ -53,6 +53,7 @@ class FilesOnlyTable:
         self.path = str(storage.folder)
         self.crashes = False
         self.unavailable = 0
+        self.feeds: frozenset[TopicPartition] = frozenset()
         self._local = fs.LocalFileSystem()
         self._writer = DataFileWriter(self._local, self.path, 2)
         self.order = SourceOrder(retention_ms, OrderStateFiles(self._local, f"{self.path}/{FOLDER}"))
@@ -60,7 +61,7 @@ class FilesOnlyTable:
 
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
         columns = self._storage.columns
-        return TableState(None if columns is None else dict(columns), dict(self._storage.ends))
+        return TableState(None if columns is None else dict(columns), dict(self._storage.ends), feeds=self.feeds)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         self._storage.columns = columns

@@ -103,6 +103,12 @@ def require_same_topic(table: str, partition: TopicPartition, end: int, stored: 
     )
 
 
+def feeding_partitions(versions: Mapping[str, int]) -> frozenset[TopicPartition]:
+    """All partitions that have an end among a table's transaction identifiers, whatever connector wrote their rows."""
+    found = ((parse_partition_id(text), version) for text, version in versions.items())
+    return frozenset(one.partition for one, version in found if one is not None and version > 0)
+
+
 def ids_of(partitions: Iterable[TopicPartition], connector: str, identify: Identify) -> dict[TopicPartition, str]:
     """The identifiers of partitions. Raises ConnectError for a topic without identity: its end would not be found again under
     another one, nor a recreated topic be noticed; RetriableError if there is no such topic."""

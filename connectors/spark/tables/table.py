@@ -29,6 +29,8 @@ class TableState:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     """By partition: the offset after its last record in the table (promise 6)."""
     partition_columns: tuple[str, ...] = ()
+    feeds: frozenset[TopicPartition] = frozenset()
+    """All partitions whose rows the table has, also those of other connectors, and of topics that no longer exist."""
     one_partition: bool = False
     """Whether a commit has the records of one partition only."""
 

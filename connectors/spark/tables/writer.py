@@ -97,12 +97,14 @@ class TableWriter:
         started = time.monotonic()
         truncates = self._settings.upserts and contains_truncate(changes)
         attempts = written = 0
+        done: dict[TopicPartition, int] = {}
         while attempts < _MAX_ATTEMPTS:
             # A truncate must know of all partitions whose records the table has.
             state = self._load(partitions) if self._state is None or truncates else self._state
             # Promise 6: records that the table contains are not written again, whatever the consumer group's offset is.
-            new = [kept for c in changes if (kept := c.after_offsets(state.ends)).num_rows]
-            skipped = {tp: r for tp, r in (excluded or {}).items() if r[1] > state.ends.get(tp, 0)}
+            ends = {**state.ends, **done}
+            new = [kept for c in changes if (kept := c.after_offsets(ends)).num_rows]
+            skipped = {tp: r for tp, r in (excluded or {}).items() if r[1] > ends.get(tp, 0)}
             if not new and not skipped:
                 self.progress.skipped += sum(c.num_rows for c in changes) - written
                 return
@@ -124,6 +126,8 @@ class TableWriter:
             self._state = state
             written += sum(c.num_rows for c in part)
             if not is_last:
+                # Also records without rows, for which the table's end does not move.
+                done |= {tp: end for tp, (_, end) in find_offset_ranges(part, skipped, {}).items()}
                 attempts = 0
                 continue
             self.progress.skipped += sum(c.num_rows for c in changes) - written
@@ -140,7 +144,7 @@ class TableWriter:
         writes = state.columns is not None and self._settings.replaces_rows
         ends = {tp: end for tp, end in state.ends.items() if tp in partitions}
         files = self._table.file_target() if writes else None
-        feeds = Feeds(frozenset(state.ends), self._partition_counts({tp.topic for tp in (*state.ends, *partitions)}))
+        feeds = Feeds(state.feeds | state.ends.keys(), self._partition_counts({tp.topic for tp in (*state.ends, *partitions)}))
         return WriteTarget(state.columns, ends, state.partition_columns, self._keys, files, feeds)
 
     def evolve(self, needed: PreparedRows, partitions: Collection[TopicPartition]) -> None:
@@ -219,7 +223,7 @@ class TableWriter:
         if not (self._settings.upserts and contains_truncate(changes)):
             return NO_FEEDS
         own = {TopicPartition(one.topic, number) for one in changes for number in one.partitions()}
-        return Feeds({*state.ends, *own}, self._partition_counts({one.topic for one in changes}))
+        return Feeds({*state.ends, *state.feeds, *own}, self._partition_counts({one.topic for one in changes}))
 
     def _partition_counts(self, topics: Collection[str]) -> dict[str, int]:
         identities = {topic: self._identify(topic) for topic in topics}
@@ -308,6 +312,12 @@ class TableWriter:
                 lambda: self._table.widen_columns(widened), lambda present: not widened_columns(present, prepared.columns)
             )
             return True
+        lacking = [name for name in self._settings.metadata_columns if name not in state.columns]
+        if lacking and self._settings.schema_evolution == "none":
+            raise SchemaError(
+                f"{self._described()} has no column {', '.join(lacking)}, which the connector writes, and schema.evolution=none; "
+                "add it to the table, or leave it out of metadata.columns"
+            )
         added = missing_columns(state.columns, wanted)
         if not added or self._settings.schema_evolution == "none":
             return False

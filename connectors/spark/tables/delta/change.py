@@ -108,9 +108,13 @@ class TableChange:
         self, file: LiveFile, rows: Rows, patch: Patch, live: LiveFiles, writer: DataFileWriter, layout: TableLayout
     ) -> None:
         assert patch.update is not None
-        copies = updated_copies(live, file, rows, patch.update, layout.columns)
-        add = writer.write_batches((batch for _, batch in copies), layout, file.values)
-        if add is not None:
+        copies = (batch for _, batch in updated_copies(live, file, rows, patch.update, layout.columns))
+        if patch.update.values.keys() & set(layout.partition_columns):
+            adds = (writer.write(part, layout, values) for batch in copies for values, part in layout.split(batch))
+        else:
+            add = writer.write_batches(copies, layout, file.values)
+            adds = (one for one in [add] if one is not None)
+        for add in adds:
             self.adds.append(add)
             self.written.append(add["path"])
 

@@ -23,7 +23,14 @@ from connect.record import TopicPartition
 from connectors.spark.config import WantedLayout
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.s3_settings import S3Settings
-from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of, parse_partition_id, spark_writer_id
+from connectors.spark.tables.application_ids import (
+    Identify,
+    StoredOffsets,
+    feeding_partitions,
+    ids_of,
+    parse_partition_id,
+    spark_writer_id,
+)
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.conflicts import CommitConflict
 from connectors.spark.tables.delta.added_columns import ColumnAdder, read_table_layout
@@ -161,7 +168,7 @@ class DeltaFileTable:
             self._known.order_state = versions.get(ORDER_STATE, 0)
             self._known.ends = dict(versions)
             ends = stored.ends(self._identify, self._settings.table)
-            return TableState(layout.columns, ends, layout.partition_columns)
+            return TableState(layout.columns, ends, layout.partition_columns, feeding_partitions(versions))
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         layout, s3, exists = self._settings.layout, self._settings.s3, self._transactions.table_exists

@@ -149,6 +149,11 @@ class IcebergChange:
         assert patch.update is not None
         copies = updated_copies(live, file, rows, patch.update, {**known.columns, **LINEAGE})
         batches = (with_row_ids(file, numbers, batch) for numbers, batch in copies)
+        if patch.update.values.keys() & set(known.partitioning.columns):
+            for batch in batches:
+                for values, part in known.partitioning.split(batch):
+                    self._add(known.writer.write(part, values))
+            return
         entry = known.writer.write_batches(batches, tuple(file.entry["partition"]), file.entry["spec"])
         if entry is not None:
             self._add(entry)

@@ -7,7 +7,9 @@ else its initial default, else null.
 
 from __future__ import annotations
 
+import decimal
 import json
+import struct
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -79,11 +81,37 @@ def _mapped(field: pa.Field, mapping: Iterable[Json]) -> pa.Field:
     return pa.field(field.name, type_, field.nullable, None if number is None else {FIELD_ID: str(number).encode()})
 
 
+@dataclass(frozen=True, slots=True)
+class BinaryValue:
+    """A value in Iceberg's binary form ("Binary single-value serialization" in its specification)."""
+
+    data: bytes
+
+    def read(self, type_: pa.DataType) -> pa.Scalar:
+        """The value, of a column that may have got a wider type since."""
+        t, data = pa.types, self.data
+        if t.is_boolean(type_):
+            return pa.scalar(data != b"\0", type_)
+        if t.is_decimal(type_):
+            unscaled = int.from_bytes(data, "big", signed=True)
+            return pa.scalar(decimal.Decimal(f"{unscaled}E{-type_.scale}"), type_)
+        if t.is_floating(type_):
+            return pa.scalar(struct.unpack("<f" if len(data) == 4 else "<d", data)[0], type_)
+        if t.is_integer(type_):
+            return pa.scalar(int.from_bytes(data, "little", signed=True), type_)
+        if t.is_temporal(type_):
+            number = int.from_bytes(data, "little", signed=True)
+            return pa.scalar(number, pa.int32() if t.is_date32(type_) else pa.int64()).cast(type_)
+        return pa.scalar(data.decode() if t.is_string(type_) else data, type_)
+
+
 def _partition_value(value: Any, type_: pa.DataType, column: str) -> pa.Scalar:
-    """A value of a partition: as Iceberg's JSON has it, or as manifests do, where dates and times are numbers."""
+    """A value of a partition: in binary form, or as manifests have it, where dates and times are numbers."""
     t = pa.types
     if value is None:
         return pa.scalar(None, type_)
+    if isinstance(value, BinaryValue):
+        return value.read(type_)
     if t.is_floating(type_):
         return pa.scalar(float(value), type_)  # also of the text NaN
     if isinstance(value, str):

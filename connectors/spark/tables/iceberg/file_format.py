@@ -17,7 +17,7 @@ from connectors.spark.tables.files.file_columns import FIELD_ID, FileColumn, Fil
 from connectors.spark.tables.files.live_files import Entry, LiveFile, Vector, reading
 from connectors.spark.tables.files.row_bitmaps import Rows
 from connectors.spark.tables.iceberg import puffin
-from connectors.spark.tables.iceberg.columns import file_columns, identity_values
+from connectors.spark.tables.iceberg.columns import BinaryValue, file_columns, identity_values
 from connectors.spark.tables.iceberg.types import Json
 from connectors.spark.tables.staging import path_in_file_system
 
@@ -72,7 +72,7 @@ class IcebergFormat:
             int(entry["size"]),
             int(entry["rows"]),
             created=int(entry.get("sequence", 0)),
-            values=identity_values(entry["partition"], self._specs.get(entry["spec"], {})),
+            values=identity_values(list(map(_binary, entry["partition"])), self._specs.get(entry["spec"], {})),
             partition=(entry["spec"], json.dumps(entry["partition"])),
         )
 
@@ -102,6 +102,11 @@ class IcebergFormat:
         found = file_columns(self._state["schema"]["fields"], self._state["properties"])
         lineage = (FileColumn(name, type_, LINEAGE_FIELDS[name]) for name, type_ in LINEAGE.items())
         return FileColumns((*found.columns, *lineage), found.lookup)
+
+
+def _binary(value: str | None) -> BinaryValue | None:
+    """A value of a partition, which comes in hexadecimal."""
+    return None if value is None else BinaryValue(bytes.fromhex(value))
 
 
 def _positions(content: bytes, path: str) -> Rows:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,12 +20,12 @@ from connect import crash_points
 from connect.errors import ConnectError
 from connect.record import TopicPartition
 from connectors.spark.plan.evolution import Columns
-from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of
+from connectors.spark.tables.application_ids import Identify, StoredOffsets, feeding_partitions, ids_of
 from connectors.spark.tables.conflicts import CommitConflict, TableNotLocked
 from connectors.spark.tables.executor_files import FileTarget
 from connectors.spark.tables.files.compaction import MergedFile, choose_sources, merge_files
 from connectors.spark.tables.files.indexed_files import IndexedFiles, has_keys
-from connectors.spark.tables.files.live_files import Entry
+from connectors.spark.tables.files.live_files import Entry, LiveFile
 from connectors.spark.tables.iceberg.change import IcebergChange
 from connectors.spark.tables.iceberg.creation import create_table
 from connectors.spark.tables.iceberg.expiry import Retention
@@ -93,6 +93,7 @@ class IcebergTable:
                 known.columns,
                 ends.ends(self._identify, self.path),
                 tuple(dict.fromkeys(known.partitioning.columns)),
+                feeding_partitions({text: end for own in known.offsets.ends.values() for text, end in own.items()}),
             )
 
     # -- schema --------------------------------------------------------------------------------------------------------
@@ -162,6 +163,8 @@ class IcebergTable:
             return None
         with self._reader.reading(known):
             indexed, fail = self._index(known, upsert), self._settings.fail_unavailable
+            if upsert.update is not None and not self._read_lineage(known, indexed.live.by_path.values()):
+                return None
             written = write_upsert(upsert, indexed, known, self._order, commit.files, fail_unavailable=fail)
         crash_points.point("spark.staged")
         try:
@@ -264,14 +267,8 @@ class IcebergTable:
             sources = choose_sources(list(indexed.live.by_path.values()), self._settings.compaction)
             if not sources:
                 return False
-            # What is known of own files lacks the IDs of their rows, which Iceberg gives out in the commit.
-            entries = {str(entry["path"]): entry for entry in self._reader.handle.files(known.snapshot)}
-            if any(source.file.path not in entries for source in sources):
-                known.indexed = None
+            if not self._read_lineage(known, [source.file for source in sources]):
                 return False
-            for source in sources:
-                found = {k: v for k, v in entries[source.file.path].items() if k != "deletes"}
-                source.file.entry = found
         first = sources[0].file.entry
 
         def write(batches: Iterator[pa.Table]) -> Entry | None:
@@ -281,6 +278,18 @@ class IcebergTable:
         merged = merge_files(indexed.live, sources, columns, indexed.indexed_keys, write, with_lineage)
         with self._lock:
             return self._commit_merged(known, merged, indexed)
+
+    def _read_lineage(self, known: KnownSnapshot, files: Iterable[LiveFile]) -> bool:
+        """Reads the IDs of the rows of files. Iceberg gives them out in the commit, so what is known of own files lacks them.
+        Returns False, and forgets the files, if the table no longer has one."""
+        assert self._reader.handle is not None
+        entries = {str(entry["path"]): entry for entry in self._reader.handle.files(known.snapshot)}
+        for file in files:
+            if file.path not in entries:
+                known.indexed = None
+                return False
+            file.entry = {k: v for k, v in entries[file.path].items() if k != "deletes"}
+        return True
 
     def _commit_merged(self, known: KnownSnapshot, merged: MergedFile, indexed: IndexedFiles) -> bool:
         change = IcebergChange.of_merged(merged, known.writer)

@@ -29,6 +29,8 @@ from connectors.spark.tables.parquet.links import ChainEnd, Link, chain_of, colu
 from connectors.spark.tables.parquet.table import ParquetTable
 from connectors.spark.tables.table import OffsetCommit
 from connectors.spark.tables.writer import TableWriter
+from tests.support.files_only_world import Partitions
+from tests.support.source_order_histories import Event
 
 PARTITION = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
@@ -480,3 +482,19 @@ def test_object_is_created_only_if_its_name_is_free() -> None:
     assert one.put_if_absent("x", pa.py_buffer(b"1"))
     assert not other.put_if_absent("x", pa.py_buffer(b"2"))
     assert bytes(obstore.get(store, "t/x").bytes()) == b"1"
+
+
+@pytest.mark.parametrize("is_excluded", [False, True])
+def test_records_without_rows_do_not_keep_other_partitions_from_their_commits(tmp_path: Path, is_excluded: bool) -> None:
+    settings = TableConfig("append", (), "hard", "add", (), keep_tombstones=False)
+    table = ParquetTable(str(tmp_path / "t"), "c", lambda topic: TopicIdentity("cluster", topic, 2))
+    writer = TableWriter("t", settings, table)
+    records, assigned = Partitions(), [TopicPartition("t", 0), TopicPartition("t", 1)]
+    if is_excluded:
+        writer.commit([], assigned, dict.fromkeys(assigned, (0, 1)))  # of a table that does not exist
+        return
+    writer.commit([records.batch([(Event("c", 1, 1, "a"), 0), (Event("c", 2, 2, "b"), 1)])], assigned)
+    writer.commit([records.batch([(Event("tombstone", 1, 3), 0), (Event("c", 3, 4, "c"), 1)])], assigned)
+    assert writer.committed_offsets(assigned).ends[assigned[1]] == 2
+    writer.commit([records.batch([(Event("c", 4, 5, "d"), 0)])], assigned)
+    assert writer.committed_offsets(assigned).ends == {assigned[0]: 3, assigned[1]: 2}

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import fs
 
 from connect.errors import DataError
 from connect.record import TopicPartition
 from connectors.spark.config import TableConfig
-from connectors.spark.config_keys import CURRENT, LOG, SCD2, SEQ, UNAVAILABLE, VERSION_COLUMNS
+from connectors.spark.config_keys import CURRENT, DELETED, LOG, SCD2, SEQ, SOURCE_TS, UNAVAILABLE, VERSION_COLUMNS
+from connectors.spark.plan.truncates import deleting
+from connectors.spark.tables.application_ids import feeding_partitions
+from connectors.spark.tables.delta.change import TableChange
+from connectors.spark.tables.delta.data_files import DataFileWriter
+from connectors.spark.tables.delta.file_format import DeltaFormat
+from connectors.spark.tables.delta.layout import TableLayout
+from connectors.spark.tables.files.indexed_files import IndexedFiles
+from connectors.spark.tables.iceberg.change import IcebergChange
+from connectors.spark.tables.iceberg.data_files import IcebergFileWriter
+from connectors.spark.tables.iceberg.file_format import IcebergFormat
+from connectors.spark.tables.iceberg.partitioning import Partitioning, new_spec
+from connectors.spark.tables.iceberg.types import new_schema
+from connectors.spark.tables.patch import Patch
 from tests.support.files_only_table import Crash
 from tests.support.files_only_world import SETTINGS, SOFT_SETTINGS, World
 from tests.support.source_order_histories import Event
@@ -124,3 +141,48 @@ def test_deletes_that_are_ignored_ignore_truncates_of_any_partition(tmp_path: Pa
     world = World(tmp_path, replace(BY_LOG, delete_mode="ignore"))
     world.commit(Event("c", 1, 1, "a"), Event("t", None, 2), Event("c", 2, 3, "b"), partitions=[0, 1, 1])
     assert world.rows() == {1: "a", 2: "b"}
+
+
+def test_rows_that_a_truncate_updates_go_to_their_new_partition_of_a_delta_table(tmp_path: Path) -> None:
+    columns = {"id": pa.int64(), DELETED: pa.bool_()}
+    files, layout = fs.LocalFileSystem(), TableLayout(columns, (DELETED,))
+    writer, indexed = DataFileWriter(files, str(tmp_path), 1000), IndexedFiles(files, DeltaFormat(str(tmp_path)), {}, 0)
+    written = TableChange(pa.table({"id": [1, 2], DELETED: [False, False]}))
+    written.write_rows(writer, layout)
+    indexed.apply(written.adds, ())
+    change = TableChange(pa.table({}))
+    change.write(
+        Patch(pa.table({}), {}, False, columns, deleting({DELETED: pa.scalar(True)}, None), 0), indexed.live, writer, layout
+    )
+    assert [add["partitionValues"] for add in change.adds] == [{DELETED: "true"}]
+    assert len(change.removes) == 1
+
+
+def test_rows_that_a_truncate_updates_go_to_their_new_partition_of_an_iceberg_table(tmp_path: Path) -> None:
+    day, later = (pa.scalar(dt.datetime(2024, month, 1, tzinfo=dt.UTC), pa.timestamp("us", "UTC")) for month in (1, 6))
+    columns = {"id": pa.int64(), SOURCE_TS: day.type, DELETED: pa.bool_()}
+    schema = new_schema(columns)
+    spec = new_spec([f"day({SOURCE_TS})"], schema, columns)
+    partitioning = Partitioning.read({"spec-id": 0, **spec}, schema)
+    writer = IcebergFileWriter(fs.LocalFileSystem(), str(tmp_path), schema, 0, 1000)
+    change = IcebergChange(pa.table({"id": [1], SOURCE_TS: pa.array([day.as_py()], day.type), DELETED: [False]}))
+    change.write_rows(writer, partitioning)
+    state = {"schema": schema, "specs": [{"spec-id": 0, **spec}], "properties": {}, "format": 3}
+    indexed = IndexedFiles(fs.LocalFileSystem(), IcebergFormat(state), {}, 0)
+    indexed.apply(change.entries(), ())
+    update = deleting({DELETED: pa.scalar(True), SOURCE_TS: later}, None)
+    known: Any = SimpleNamespace(has_vectors=True, writer=writer, columns=columns, partitioning=partitioning)
+    updated = IcebergChange(pa.table({}))
+    updated.write(Patch(pa.table({}), {}, False, columns, update, 0), indexed.live, known)
+    rows = pa.table({SOURCE_TS: pa.array([later.as_py()], later.type)})
+    assert [tuple(entry["partition"]) for entry in updated.added] == [values for values, _ in partitioning.split(rows)]
+
+
+def test_a_table_with_rows_of_another_connector_refuses_a_truncate(tmp_path: Path) -> None:
+    found = feeding_partitions({"sluice:other:cluster:id:0:u": 7, "sluice:c:cluster:id:1:t": 0, "sluice:c:t": 9, "app": 3})
+    assert found == {TopicPartition("u", 0)}
+    world = World(tmp_path, BY_LOG)
+    world.commit(Event("c", 1, 1, "a"))
+    world.table.feeds = found
+    with pytest.raises(DataError, match=r"fed by several partitions: t-0, u-0\."):
+        world.commit(Event("t", None, 2))

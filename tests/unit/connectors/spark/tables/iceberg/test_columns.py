@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from connectors.spark.tables.iceberg.columns import NAME_MAPPING
 from connectors.spark.tables.iceberg.data_files import IcebergFileWriter
 from connectors.spark.tables.iceberg.file_format import LINEAGE, IcebergFormat
 from connectors.spark.tables.iceberg.file_target import IcebergFileTarget
+from connectors.spark.tables.iceberg.partitioning import Partitioning
 from connectors.spark.tables.iceberg.types import file_schema, new_schema, read_columns
 from connectors.spark.tables.table import OffsetCommit
 from tests.unit.connectors.spark.tables.iceberg.fake_catalog import TP, FakeCatalog, rows
@@ -135,26 +137,30 @@ def test_columns_are_found_by_their_ids(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_", "value", "expected"),
+    ("type_", "value"),
     [
-        (pa.int64(), 7, 7),
-        (pa.string(), "x", "x"),
-        (pa.date32(), "2024-05-06", dt.date(2024, 5, 6)),
-        (pa.timestamp("us", "UTC"), "2024-05-06T07:08:09.000001+00:00", dt.datetime(2024, 5, 6, 7, 8, 9, 1, dt.UTC)),
-        (pa.binary(), "00ff", b"\x00\xff"),
-        (pa.float32(), "Infinity", float("inf")),
-        (pa.float64(), 1, 1.0),
-        (pa.int32(), None, None),
+        (pa.bool_(), True),
+        (pa.int32(), -7),
+        (pa.int64(), 1 << 40),
+        (pa.string(), "abc"),
+        (pa.date32(), dt.date(2024, 5, 6)),
+        (pa.timestamp("us", "UTC"), dt.datetime(2024, 5, 6, 7, 8, 9, 1, dt.UTC)),
+        (pa.binary(), b"\x00\xff"),
+        (pa.float32(), float("inf")),
+        (pa.float64(), 2.0),
+        (pa.decimal128(38, 2), decimal.Decimal("-123456789012345678901234567890123456.78")),
+        (pa.int32(), None),
     ],
     ids=str,
 )
-def test_partition_values_of_columns_that_files_lack(tmp_path: Path, type_: pa.DataType, value: Any, expected: Any) -> None:
+def test_partition_values_of_columns_that_files_lack(tmp_path: Path, type_: pa.DataType, value: Any) -> None:
     schema = schema_of({"id": pa.int64(), "p": type_}, p=1)
     pq.write_table(pa.table({"id": [1]}).cast(file_schema(schema, ["id"])), tmp_path / "f.parquet")
     spec = {"spec-id": 3, "fields": [{"source-id": 2, "field-id": 1000, "name": "p", "transform": "identity"}]}
     other = {"spec-id": 4, "fields": [{**spec["fields"][0], "transform": "bucket[2]"}]}  # type: ignore[index]
-    entry = entry_of(tmp_path / "f.parquet", [value], 3)
-    assert read(state_of(schema, [spec, other]), entry) == [{"id": 1, "p": expected}]
+    ((partition, _),) = Partitioning.read(spec, schema).split(pa.table({"p": pa.array([value], type_)}))
+    entry = entry_of(tmp_path / "f.parquet", list(partition), 3)
+    assert read(state_of(schema, [spec, other]), entry) == [{"id": 1, "p": value}]
 
 
 # --- columns of new files
