@@ -162,7 +162,11 @@ def test_a_missing_table_is_an_error_without_auto_create(write: Any) -> None:
             "iceberg.tables.schema-case-insensitive",
             "lenient does not support it",
         ),
-        ("iceberg.tables.default-partition-by=weeks(at)", "partition.columns", "Expected a column, or years"),
+        (
+            "iceberg.tables.default-partition-by=weeks(at)",
+            "iceberg.tables.default-partition-by",
+            "Expected a column, or years",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_named(own: str, key: str, says: str) -> None:

@@ -37,7 +37,7 @@ _CATALOG_FEATURES = {"catalogManaged", "catalogOwned", "catalogOwned-preview", "
 """A catalog makes the commits of the table. Without them, it would lose the table."""
 _TYPE_CHANGES = "delta.typeChanges"
 _ALLOWED_METADATA = {"comment", _TYPE_CHANGES}
-_MAPPING = "delta.columnMapping.mode"
+_MAPPING, _MAPPED_METADATA = "delta.columnMapping.mode", "delta.columnMapping."
 _CONSTRAINT = "delta.constraints."
 _VECTORS = "delta.enableDeletionVectors"
 _ALLOWED_PROPERTIES = (
@@ -96,10 +96,10 @@ def find_obstacles(
     Upserts need deletion vectors, which are not turned on for existing tables: readers that do not know them could not read the
     table any more.
     """
-    members = json.loads(metadata["schemaString"])["fields"]
+    members, settings = json.loads(metadata["schemaString"])["fields"], metadata.get("configuration") or {}
     return [
-        *_in_properties(metadata.get("configuration") or {}, upserts=upserts),
-        *(obstacle for member in members for obstacle in _in_field(member, "")),
+        *_in_properties(settings, upserts=upserts),
+        *(obstacle for member in members for obstacle in _in_field(_unmapped(member, settings), "")),
         *_in_layout(layout),
         *_in_features(protocol),  # a feature can be dropped once nothing uses it
     ]
@@ -130,6 +130,17 @@ def _in_features(protocol: Mapping[str, Any]) -> Iterator[Obstacle]:
             yield Obstacle(f"a catalog makes its commits (feature {feature})")
         else:
             yield Obstacle(f"it has the feature {feature}", f"DROP FEATURE {feature}")
+
+
+def _unmapped(node: Any, settings: Mapping[str, str]) -> Any:
+    """A part of the schema without the metadata that goes when the column mapping of the table is turned off."""
+    if settings.get(_MAPPING, "none") == "none":
+        return node
+    if isinstance(node, list):
+        return [_unmapped(one, settings) for one in node]
+    if not isinstance(node, dict):
+        return node
+    return {k: _unmapped(v, settings) for k, v in node.items() if not k.startswith(_MAPPED_METADATA)}
 
 
 def _in_field(member: Mapping[str, Any], parent: str) -> Iterator[Obstacle]:

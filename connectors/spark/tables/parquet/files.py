@@ -189,6 +189,8 @@ class ObjectTableFiles:
             obstore.put(self._store, f"{self._prefix}/{name}", memoryview(content).cast("B"), mode="create", use_multipart=False)
         except AlreadyExistsError:
             return False
+        except FileNotFoundError as e:  # there are no folders that could be missing
+            raise OSError(f"NO_SUCH_BUCKET: {e}") from e
         except NotImplementedError as e:  # what obstore raises for a write that its settings do not allow
             raise self._unguarded(
                 "AWS_CONDITIONAL_PUT=disabled in the worker's environment turns conditional writes off; remove it"

@@ -56,6 +56,17 @@ VARCHAR = {"__CHAR_VARCHAR_TYPE_STRING": "varchar(3)"}
             [Obstacle("it has delta.columnMapping.mode", "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'none')")],
         ),
         (
+            {
+                **with_setting("delta.columnMapping.mode", "name"),
+                "schemaString": with_column(metadata={"delta.columnMapping.id": 1, "x": 1})["schemaString"],
+            },
+            {},
+            [
+                Obstacle("it has delta.columnMapping.mode", "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'none')"),
+                Obstacle("column a has x"),
+            ],
+        ),
+        (
             with_setting("delta.constraints.small", "a < 3"),
             {},
             [Obstacle("it has delta.constraints.small", "DROP CONSTRAINT `small`")],
