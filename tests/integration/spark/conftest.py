@@ -166,7 +166,7 @@ class Context:
         raise failure.error
 
     def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
-        return {topic: TopicIdentity("test-cluster", self.topics[topic].id) for topic in topics}
+        return {topic: TopicIdentity("test-cluster", self.topics[topic].id, len(self.topics[topic].logs)) for topic in topics}
 
 
 class Run:

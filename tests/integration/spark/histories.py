@@ -50,14 +50,12 @@ class Event:
     unavailable: tuple[str, ...] = ()
 
     def key(self) -> bytes | None:
-        return None if self.op == "t" else key(self.id)
+        return key(self.id)
 
     def value(self) -> bytes | None:
         if self.op == "tombstone":
             return None
         schema = VERSIONS[self.version]
-        if self.op == "t":
-            return change("t", None, None, schema)
         image: dict[str, object] = {f["field"]: None for f in schema} | {"id": self.id}
         if self.op == "d":
             return change("d", image, None, schema)
@@ -101,7 +99,7 @@ def make_history(number: int, *, steps: int, events: int) -> History:
     logs: list[list[Event]] = [[] for _ in range(PARTITIONS)]
     for i in range(events):
         event = _event(chance, min(i * 4 // events, len(VERSIONS) - 1))
-        partition = chance.randrange(PARTITIONS) if event.op == "t" else event.id % PARTITIONS
+        partition = event.id % PARTITIONS
         logs[partition].append(event)
         if event.op == "d" and chance.random() < 0.7:
             logs[partition].append(Event("tombstone", event.id, {}, event.version))
@@ -113,8 +111,6 @@ def _event(chance: random.Random, version: int) -> Event:
     version = max(0, version - (chance.random() < 0.2))
     id_ = chance.randrange(KEYS)
     kind = chance.random()
-    if kind < 0.02:
-        return Event("t", id_, {}, version)
     if kind < 0.2:
         return Event("d", id_, {}, version)
     if kind < 0.24:
@@ -187,11 +183,6 @@ class Model:
             for name in event.unavailable:
                 values[name] = None if row is None else row.get(name)
             self.by_id[event.id] = values | ({"__deleted": False} if self.delete_mode == "soft" else {})
-        elif event.op == "t" and self.delete_mode == "hard":
-            self.by_id.clear()
-        elif event.op == "t" and self.delete_mode == "soft":
-            for one in self.by_id.values():
-                one["__deleted"] = True
         elif event.op in ("d", "tombstone") and self.delete_mode == "hard":
             self.by_id.pop(event.id, None)
         elif event.op in ("d", "tombstone") and self.delete_mode == "soft":
@@ -227,8 +218,6 @@ class Model:
 
 
 def _appended(event: Event) -> Row:
-    if event.op == "t":
-        return {"id": None}
     values = {**event.row, "id": event.id}
     return values | {name: PLACEHOLDER if name == "name" else PLACEHOLDER.encode() for name in event.unavailable}
 

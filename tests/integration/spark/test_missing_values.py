@@ -63,6 +63,7 @@ def test_tombstones_alone_keep_the_other_columns_under_soft_deletes(upsert: Any,
     ]
 
 
+@pytest.mark.parametrize("upsert", ["files"], indirect=True)
 def test_soft_truncate_keeps_what_arrived_before_it_in_the_same_commit(upsert: Any, run: Any, topic: Any, read: Any) -> None:
     t = topic("t", schemas=True)
     write(t, 1, "one")
