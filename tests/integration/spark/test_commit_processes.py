@@ -52,7 +52,7 @@ lease = session.lease(config.parse_config(props).spark)
 def open_one(name, mode):
     parsed = config.parse_config({**props, "write.mode": mode})
     staging = Staging(parsed.location, f"{parsed.connector}-{number}", parsed.spark.s3)
-    return open_table(parsed, name, lease, staging, lambda topic: TopicIdentity("c", "t"), str(number))
+    return open_table(parsed, name, lease, staging, lambda topic: TopicIdentity("c", "t"))
 
 
 def wait():
