@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,10 @@ class FilesOnlyTable:
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
         self._storage.columns = columns
+
+    def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
+        assert self._storage.columns is not None
+        self._storage.columns |= widened
 
     def file_target(self) -> FileTarget | None:
         columns = self._storage.columns
@@ -140,6 +144,17 @@ class FilesOnlyTable:
                     live = ~file.deleted[first : first + batch.num_rows]
                 found += batch.filter(pa.array(live)).to_pylist()
         return found
+
+    def stored_ends(self) -> Mapping[TopicPartition, int]:
+        return dict(self._storage.ends)
+
+    def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        self._storage.ends |= {tp: end for tp, end in offsets.items() if end is not None}
+        for tp in (tp for tp, end in offsets.items() if end is None):
+            self._storage.ends.pop(tp, None)
+
+    def maintain(self, is_stopping: Callable[[], bool]) -> None:
+        self.compact()
 
     def progress(self) -> Mapping[str, Any]:
         return self.order.figures()

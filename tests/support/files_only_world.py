@@ -65,7 +65,7 @@ class World:
 
     def restart(self) -> None:
         self.table = FilesOnlyTable(self.storage, self.config.deleted_retention_ms)
-        self.writer = TableWriter("t", self.config, self.table, self._identify)  # type: ignore[arg-type]
+        self.writer = TableWriter("t", self.config, self.table, self._identify)
 
     def _identify(self, topic: str) -> TopicIdentity:
         return TopicIdentity("cluster", "-", self.partition_counts.get(topic, 1))

@@ -237,10 +237,7 @@ def _take_latest(
     count = changes.num_rows
     if not count:
         return DeduplicatedChanges(changes.image, changes.meta, deleted, {}, truncate)
-    try:
-        numbers = number_keys([changes.image[k] for k in keys], count)
-    except pa.ArrowNotImplementedError as e:
-        raise DataError(f"topic {changes.topic}: key columns {', '.join(keys)} have a type that cannot be a key: {e}") from e
+    numbers = number_keys([changes.image[k] for k in keys], count)
     last = pa.array(last_rows(numbers))
     if len(last) == count:
         kept = {c: m for c, m in keep.items() if pc.any(m).as_py()}

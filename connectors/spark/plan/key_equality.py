@@ -10,9 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connect.errors import SchemaError
 from connectors.spark.decode.arrow_casts import as_array
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def no_key_type(type_: pa.DataType) -> SchemaError:
+    """The error for a type whose values cannot be keys."""
+    return SchemaError(f"a column of type {type_} cannot be a key: its values cannot be compared")
 
 
 def comparable(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
@@ -23,8 +29,11 @@ def comparable(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray
 
 
 def number_keys(columns: Sequence[pa.Array | pa.ChunkedArray], count: int) -> Ints:
-    """A number by row, equal in rows of one key. Keys are numbered from 0 in the order of their first rows. Raises
-    ArrowNotImplementedError for nested values."""
+    """A number by row, equal in rows of one key. Keys are numbered from 0 in the order of their first rows. Raises SchemaError
+    for nested values."""
+    for column in columns:
+        if pa.types.is_nested(column.type):
+            raise no_key_type(column.type)
     found = np.zeros(count, np.int64)
     for at, column in enumerate(columns if count else ()):
         codes = _codes(column)

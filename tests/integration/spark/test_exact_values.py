@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from connect.errors import ConnectError
+from connect.record import TopicPartition
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.plan.sql import PARSER_SETTINGS, literal
@@ -50,7 +51,9 @@ def spark(props: dict[str, str]) -> Iterator[Any]:
 @pytest.fixture
 def write(props: dict[str, str], run: Any, topic: Any) -> Iterator[Callable[..., None]]:
     """Adds records, with the same fields in key and value, and commits them. A value of None is a delete."""
-    t, group, runs = topic("t", schemas=True), {}, []  # type: ignore[var-annotated]
+    t = topic("t", schemas=True)
+    group: dict[TopicPartition, int] = {}
+    runs: list[Any] = []
 
     def add(keys: list[dict[str, Any]], fields: list[dict[str, Any]], *rows: dict[str, Any], **own: str) -> None:
         for row in rows:
@@ -225,7 +228,8 @@ def test_rows_in_iceberg_partitions_of_any_value_are_replaced(
     settings |= {f"spark.conf.{key}": value for key, value in catalog_props(tmp_path).items()}
     settings |= {"table.format": "iceberg", "table.catalog": CATALOG, "table.properties.format-version": version}
     settings |= {"key.columns": "id", "partition.columns": "d, f, day, at, years(day), days(at)"}
-    t, group = topic("t", schemas=True), {}  # type: ignore[var-annotated]
+    t = topic("t", schemas=True)
+    group: dict[TopicPartition, int] = {}
     for v in ("first", "in memory", "from the table"):
         task_run = run(settings, [t], raw=True, group=group)
         for _ in range(2):  # of which the second one finds its own files

@@ -109,8 +109,9 @@ class IcebergLake(Lake):
             raise AssertionError("the fake needs no Spark")
 
         table = IcebergTable(of_table, no_session, lambda topic: IDENTITY)
-        table._reader.library = _Library(self, calls)  # type: ignore[assignment]
-        table._reader._open_files = lambda state: client  # type: ignore[method-assign]
+        reader: Any = table._reader
+        reader.library = _Library(self, calls)
+        reader._open_files = lambda state: client
         return table
 
     def belief(self, table: Any) -> Belief | None:
@@ -365,9 +366,6 @@ class _Handle:
         change = Change(kind, added, removed, asked["add_vectors"], asked["remove_vectors"])
         effect: Effect | None = list if self._lake.is_operated else None
         return self._lake.commit(change, asked["summary"], validate=lambda metadata: _validate(metadata, asked), effect=effect)
-
-    def expire_snapshots(self) -> None:
-        raise NotImplementedError
 
 
 def _drop_vector(files: Files, vector: Entry) -> None:

@@ -123,7 +123,7 @@ class GenericCatalog:
         """What the inspector reads; ``otherwise`` if the dialect cannot list it."""
         try:
             return read()
-        except NotImplementedError:  # how SQLAlchemy's dialects say so
+        except NotImplementedError:  # SQLAlchemy's answer for what a dialect cannot list; the log names it, and tables still work
             _warn_once(self._dialect.name, what)
         except NoSuchTableError:
             pass  # a view or a synonym: some dialects know only its columns

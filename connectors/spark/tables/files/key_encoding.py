@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connect.errors import SchemaError
 from connectors.spark.config_keys import CURRENT
-from connectors.spark.plan.key_equality import comparable
+from connectors.spark.plan.key_equality import comparable, no_key_type
 from connectors.spark.tables.files.key_index import EncodedKeys, Mask
 from connectors.spark.tables.files.row_bitmaps import Rows
 
@@ -71,7 +70,7 @@ def comparable_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.int32()).cast(pa.string()).cast(pa.binary())
     if pa.types.is_integer(type_) or pa.types.is_boolean(type_) or pa.types.is_decimal(type_):
         return column.cast(pa.string()).cast(pa.binary())
-    raise SchemaError(f"a column of type {type_} cannot be a key: its values cannot be compared")
+    raise no_key_type(type_)
 
 
 def _hashed(parts: Sequence[pa.ChunkedArray]) -> EncodedKeys:

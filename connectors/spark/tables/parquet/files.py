@@ -191,10 +191,6 @@ class ObjectTableFiles:
             return False
         except FileNotFoundError as e:  # there are no folders that could be missing
             raise OSError(f"NO_SUCH_BUCKET: {e}") from e
-        except NotImplementedError as e:  # what obstore raises for a write that its settings do not allow
-            raise self._unguarded(
-                "AWS_CONDITIONAL_PUT=disabled in the worker's environment turns conditional writes off; remove it"
-            ) from e
         except BaseError as e:
             raise explain(e, f"cannot write {self._root}/{name}") from e
         return True
@@ -210,6 +206,7 @@ def _open_s3(files: fs.S3FileSystem, bucket: str, s3: S3Settings) -> Any:
         "access_key_id": s3.access_key,
         "secret_access_key": s3.secret_key,
         "session_token": s3.session_token,
+        "conditional_put": "etag",  # whatever AWS_CONDITIONAL_PUT says in the environment
     }
     # Commits are repeated by the task, which can be stopped meanwhile.
     retry: Any = {"max_retries": 3, "retry_timeout": dt.timedelta(seconds=10)}

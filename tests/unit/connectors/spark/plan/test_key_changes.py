@@ -47,7 +47,7 @@ class Table:
 
     def restart(self) -> None:
         self.files = FilesOnlyTable(self.storage)
-        self.writer = TableWriter("t", self.config, self.files)  # type: ignore[arg-type]
+        self.writer = TableWriter("t", self.config, self.files)
 
     def commit(self, *changes: Change, columns: tuple[str, ...] = ("x", "y")) -> None:
         count, first = len(changes), self.next

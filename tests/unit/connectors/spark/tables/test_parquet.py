@@ -455,16 +455,6 @@ def test_file_system_without_hard_links_is_rejected(tmp_path: Path, monkeypatch:
     assert [path for path in (tmp_path / "t").rglob("*") if path.is_file()] == []
 
 
-def test_conditional_writes_that_are_turned_off_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
-    store = obstore.store.S3Store("b", access_key_id="a", secret_access_key="s", region="us-east-1")
-    files = parquet_files.ObjectTableFiles(fs.LocalFileSystem(), "b/t", store, "t")
-    with pytest.raises(
-        ConnectError, match=r"^Parquet tables at b/t cannot be guarded .*AWS_CONDITIONAL_PUT=disabled.*remove it$"
-    ):
-        files.put_if_absent("x", pa.py_buffer(b""))
-
-
 def test_store_that_ignores_the_condition_is_rejected_before_a_file_can_be_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     store = obstore.store.MemoryStore()
     obstore.put(store, "t/x", b"of another task")
