@@ -89,9 +89,13 @@ def _order(config: pytest.Config, files: list[str]) -> list[str]:
 def split_into_shares(seconds: Seconds) -> list[set[str]]:
     """Divides the files with long tests into as few parts as possible, of about the same length."""
     taken = {file: kinds[_LONG] for file, kinds in seconds.items() if _LONG in kinds}
-    parts: list[set[str]] = [set() for _ in range(max(1, math.ceil(sum(taken.values()) / SHARE_S)))]
+    totals = [0.0] * max(1, math.ceil(sum(taken.values()) / SHARE_S))
+    parts: list[set[str]] = [set() for _ in totals]
+    # Totals are kept, because a sum over a set depends on its order, and each process has another one.
     for file in sorted(taken, key=lambda file: (-taken[file], file)):
-        min(parts, key=lambda part: sum(taken[one] for one in part)).add(file)
+        shortest = totals.index(min(totals))
+        parts[shortest].add(file)
+        totals[shortest] += taken[file]
     return parts
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -95,3 +98,23 @@ def test_shares_have_about_the_same_length() -> None:
     assert sum(len(part) for part in parts) == 100
     assert max(totals) <= SHARE_S * 1.05
     assert max(totals) - min(totals) < 200
+
+
+def test_every_process_divides_the_tests_in_the_same_way() -> None:
+    """Sums of floats depend on the order of a set, which differs by process."""
+    program = (
+        "from tests.support.selection import split_into_shares\n"
+        "seconds = {f'test_{i}.py': {'long': 100 + i % 7 / 10} for i in range(300)}\n"
+        "print([sorted(part) for part in split_into_shares(seconds)])"
+    )
+    results = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in range(1, 5)
+    }
+    assert len(results) == 1
