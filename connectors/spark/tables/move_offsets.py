@@ -28,7 +28,7 @@ def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: 
         moved = {tp: end for tp, end in offsets.items() if tp in ends}
         if config.of_table(name).repeats_rows and config.of_table(name).replay != "repeat":
             _refuse_replay(name, ends, moved)
-        if moved:
+        if moved or (not ends and _may_have_records(config, name, offsets)):
             found.append((name, table, moved))
     for name, table, moved in found:
         try:
@@ -39,12 +39,19 @@ def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: 
 
 def _named_tables(config: SparkSinkConfig, offsets: Collection[TopicPartition]) -> set[str]:
     """The tables of these topics in a catalog, which may be unable to list them."""
-    if not config.catalog or config.names_need_record:
-        return set()
+    return _tables_of(config, offsets) if config.catalog and not config.names_need_record else set()
+
+
+def _tables_of(config: SparkSinkConfig, offsets: Collection[TopicPartition]) -> set[str]:
     if config.routes is not None:
         return set(config.routes.tables)
     names = {config.table_name(tp.topic, None, None, None) for tp in offsets}
     return names | {changelog for name in names if (changelog := config.changelog_of(name)) is not None}
+
+
+def _may_have_records(config: SparkSinkConfig, name: str, offsets: Collection[TopicPartition]) -> bool:
+    """Whether records of these partitions may be in a table that does not say whose records it has."""
+    return config.names_need_record or name in _tables_of(config, offsets)
 
 
 def _refuse_replay(name: str, ends: Mapping[TopicPartition, int], moved: Mapping[TopicPartition, int | None]) -> None:

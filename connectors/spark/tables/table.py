@@ -141,7 +141,7 @@ class Table(Protocol):
         ...
 
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Sets the ends of partitions, or deletes them (None), without rows."""
+        """Sets the ends of partitions, or deletes them (None), without rows. A table without ends forgets that it had some."""
         ...
 
     def maintain(self, is_stopping: Callable[[], bool]) -> None:

@@ -424,13 +424,20 @@ def test_offsets_that_are_lost_while_an_upsert_is_prepared_are_noticed(
     lake.refuses({"id": 1, "v": "b"}, match=r"table lake\.t has rows of connector lake, but .*\(PATCH")
 
 
-def test_lost_offsets_are_noticed(lake: IcebergLake) -> None:
+def test_lost_offsets_are_noticed_until_they_are_set(lake: IcebergLake) -> None:
     lake.write({"id": 1, "v": "a"})
     lake.task_run.task.close()
     lake.sql(f"INSERT INTO {lake.access.name} VALUES (7, 'other')")
     lake.sql(EXPIRE)
     with pytest.raises(ConnectError, match=r"table lake\.t has rows of connector lake, but .*\(PATCH"):
         lake.start()
+    assert SparkSink().alter_offsets(lake.props, {TP: 1})
+    lake.group[TP] = 1  # by the worker
+    lake.start()
+    lake.write({"id": 2, "v": "b"})
+    assert [row["id"] for row in lake.rows()] == [1, 2, 7]
+    lake.restart()
+    assert lake.task_run.position == {TP: 2}
 
 
 def test_rollback_stops_the_task_and_the_next_one_writes_again(lake: IcebergLake) -> None:

@@ -338,6 +338,11 @@ class _Handle:
             found = self.metadata.snapshots[snapshot]
             return {"added": found.added, "removed": found.removed, "deletes": found.deletes, "undeleted": found.undeleted}
 
+    def remove_property(self, name: str) -> None:
+        with self._calls.call("remove a property", WRITES):
+            properties = {key: value for key, value in self._lake.metadata.properties.items() if key != name}
+            self._lake.metadata = self.metadata = replace(self._lake.metadata, properties=properties)
+
     def set_property(self, name: str, value: str) -> None:
         with self._calls.call("set a property", WRITES):
             properties = {**self._lake.metadata.properties, name: value}

@@ -78,7 +78,8 @@ class World:
         self.calls = Calls()
         self.lake = _LAKES[case.format](case.mode)
         self.checks = TableChecks(self.lake, self.topic)
-        self.sinks = {name: Sink(self.lake, self.topic, self.calls) for name in _SINKS}
+        self.group: dict[TopicPartition, int] = {}
+        self.sinks = {name: Sink(self.lake, self.topic, self.calls, self.group) for name in _SINKS}
         self._found: Finding | None = None
         self.checks.check()
 
@@ -173,7 +174,8 @@ class World:
         ends = self.checks.ends(self.lake.newest)
         self.lake.is_operated = True
         try:
-            table.move_offsets({tp: ends.get(tp, 0) for tp in self.topic.partitions})
+            self.group |= {tp: ends.get(tp, 0) for tp in self.topic.partitions}
+            table.move_offsets(dict(self.group))
         finally:
             self.lake.is_operated = False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
@@ -19,7 +19,9 @@ _FLUSHES = 2
 class Sink:
     """One task at a time, on one worker. Other tasks may have the same partitions: then this one is a zombie, or they are."""
 
-    def __init__(self, lake: Lake, topic: Topic, calls: Calls) -> None:
+    def __init__(self, lake: Lake, topic: Topic, calls: Calls, group: Mapping[TopicPartition, int]) -> None:
+        """``group`` has the offsets of the consumer group that somebody has set."""
+        self._group = group
         self._lake = lake
         self._topic = topic
         self._calls = calls
@@ -55,7 +57,7 @@ class Sink:
         except ConnectError as e:
             self.error = e
             raise
-        self.positions |= {tp: ends.get(tp, 0) for tp in partitions}
+        self.positions |= {tp: ends.get(tp, self._group.get(tp, 0)) for tp in partitions}
 
     def put(self, count: int) -> None:
         """Receives so many records of each partition, which wait from then on."""

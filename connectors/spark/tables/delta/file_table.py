@@ -160,11 +160,11 @@ class DeltaFileTable:
                 refuse_written_by_both(stored, self._place)
                 raise UnsuitableTable("it has written rows before, whose offsets are in the table's history")
             check_retention(metadata, self._place, self.path)
-            if stored.all_ends():
+            if stored:  # also if its offsets were set to the start since its last commit
                 check_not_replaced(self._log, transaction.version, self._settings.connector, self._place)
             if self._known.version >= 0 and self._known.table_id != str(metadata["id"]):
                 refuse_dropped(self._place, exists=True)
-            self._known = self._known.successor(transaction.version, str(metadata["id"]), layout, self._log)
+            self._known = self._known.successor(transaction.version, str(metadata["id"]), layout, self._log, self._place)
             self._known.order_state = versions.get(ORDER_STATE, 0)
             self._known.ends = dict(versions)
             ends = stored.ends(self._identify, self._settings.table)

@@ -11,7 +11,7 @@ from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.checks import refuse_replacement
 from connectors.spark.tables.delta.file_format import DeltaFormat
 from connectors.spark.tables.delta.layout import TableLayout
-from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
+from connectors.spark.tables.delta.log import Action, DeltaLog, LoggedCommit
 from connectors.spark.tables.delta.transaction import DeltaTransaction
 from connectors.spark.tables.effects import Effect
 from connectors.spark.tables.files.indexed_files import IndexedFiles
@@ -51,15 +51,18 @@ class KnownVersion:
         self.version = version
         self.ends.update(ends)
 
-    def successor(self, version: int, table_id: str, layout: TableLayout, log: DeltaLog) -> KnownVersion:
-        """This version of the table, with the index if the log says how the version came about."""
+    def successor(self, version: int, table_id: str, layout: TableLayout, log: DeltaLog, place: str) -> KnownVersion:
+        """This version of the table, with the index if the log says how the version came about. What fails leaves this one as it
+        was. Raises ConnectError when a commit since this version has replaced the table's rows."""
         new = KnownVersion(version, table_id, layout)
-        if self.indexed is not None and self.table_id == table_id and self.version <= version:
-            for between in range(self.version + 1, version + 1):
-                logged = log.commit(between)
-                if logged is None:
-                    return new
-                self._apply(logged)
+        if self.table_id != table_id or not 0 <= self.version <= version:
+            return new
+        commits = [log.commit(between) for between in range(self.version + 1, version + 1)]
+        known = [logged for logged in commits if logged is not None]
+        for logged in known:
+            refuse_replacement(logged, place)
+        if len(known) == len(commits):
+            self._apply(*known)
             new.indexed = self.indexed
         return new
 
@@ -78,14 +81,22 @@ class KnownVersion:
         self.ends.update(ends)
         return True
 
-    def _apply(self, logged: LoggedCommit) -> None:
-        """Moves the index on by a commit of another writer; drops it when a file of that commit is gone, which a later commit may
-        have removed and VACUUM deleted. An index that is built anew needs only files of the newest version."""
-        if self.indexed is not None:
-            try:
-                self.indexed.apply(logged.adds, logged.removes)
-            except UnreadableFile:
-                self.indexed = None
+    def _apply(self, *commits: LoggedCommit) -> None:
+        """Moves the index on by commits of other writers, all at once. Drops it when a file of them is gone, which a later commit
+        may have removed and VACUUM deleted. An index that is built anew needs only files of the newest version."""
+        if self.indexed is None:
+            return
+        adds: dict[str, Action] = {}
+        removes: dict[str, Action] = {}
+        for logged in commits:
+            for action in logged.removes:
+                adds.pop(action["path"], None)
+                removes[action["path"]] = action
+            adds |= {action["path"]: action for action in logged.adds}
+        try:
+            self.indexed.apply(adds.values(), removes.values())
+        except UnreadableFile:
+            self.indexed = None
 
 
 def read_files(transaction: DeltaTransaction, log: DeltaLog, max_keys: int, keys: Mapping[str, pa.DataType]) -> IndexedFiles:

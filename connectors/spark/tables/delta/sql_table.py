@@ -155,7 +155,7 @@ class DeltaSqlTable:
         return self._committed_offsets(()).ends
 
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        if self._columns() is None:
+        if not offsets or self._columns() is None:
             return
         committed = self._committed_offsets(list(offsets))
         document = TableCommit(self._connector, next_sequence(committed), {}, {**committed.ends, **offsets})

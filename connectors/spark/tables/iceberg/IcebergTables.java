@@ -717,6 +717,11 @@ public class IcebergTables {
     update.commit();
   }
 
+  public static void removeProperty(Table table, String name) {
+    table.refresh();
+    table.updateProperties().remove(name).commit();
+  }
+
   /** The number of snapshots, that of snapshots from before a time to which no branch or tag points, and the oldest time of these. */
   public static String countSnapshots(Table table, long before) throws Exception {
     Map referenced = new HashMap();

@@ -147,6 +147,9 @@ class IcebergHandle:
     def set_property(self, name: str, value: str) -> None:
         self._java.setProperty(self._table, name, value)
 
+    def remove_property(self, name: str) -> None:
+        self._java.removeProperty(self._table, name)
+
     def count_snapshots(self, before_ms: int) -> tuple[int, int, int]:
         """The number of snapshots, of those from before a time (ms since 1970) that no branch or tag points to, and the time of
         the oldest of these; in the state that was read last."""

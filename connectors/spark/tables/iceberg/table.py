@@ -339,7 +339,7 @@ class IcebergTable:
 
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         with self._lock:
-            move_stored_offsets(self._reader, self._settings.connector, offsets, self._place)
+            move_stored_offsets(self._reader, self._settings, offsets, self._place)
 
     def progress(self) -> Mapping[str, Any]:
         """``unavailable``: values that became null because neither the change nor the table had them, or with

@@ -5,8 +5,6 @@ How to read and replay a failing program: :mod:`tests.support.lake.scheduler`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.support.lake.programs import COMMITTED, FOLLOWED, FORMATS, HELD, MODES, after, case_of, run_all
@@ -19,15 +17,6 @@ SERVED = ("append 50", "rewrite", "delete 3", "column", "clean", "branch")
 BESIDE = (["B take 9", "B commit"], ["F rewrite"], ["F delete 1"], ["F clean"])
 
 every_table = pytest.mark.parametrize(("format_", "mode"), [(format_, mode) for format_ in FORMATS for mode in MODES])
-
-STUCK = "offsets of a table that has none any more cannot be set, so nothing lets a task go on with it"
-HALFWAY = "files that could not be followed to the newest version are ahead of the version that the task believes in"
-UNCHECKED = "a restore is not looked for as long as the table has no offsets"
-
-
-def known(reason: str, *values: Any) -> Any:
-    """A case that fails until the product is mended."""
-    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=reason))
 
 
 # -- every order of neighbors
@@ -96,13 +85,11 @@ def test_what_a_rollback_took_after_a_failed_commit_is_written_again(format_: st
     run_all(case, faults(case, [*COMMITTED, "F back 1", "A commit"], first=5))
 
 
-@pytest.mark.xfail(strict=True, reason=UNCHECKED)
 def test_a_restore_beside_a_task_whose_offsets_were_set_to_the_start_is_noticed() -> None:
     steps = ["A take 3", "A commit", "F back 1", "A close", "O reset", "B open", "F back 2", "B put 9", "B commit"]
     run_all(case_of("delta", "append"), [steps])
 
 
-@pytest.mark.xfail(strict=True, reason=STUCK)
 def test_a_task_goes_on_with_a_table_whose_snapshots_with_offsets_have_expired_once_they_are_set() -> None:
     run_all(case_of("iceberg", "append"), [["A take 3", "A commit", "F append 50", "F expire"]])
 
@@ -141,7 +128,7 @@ def test_a_failed_call_or_a_lost_answer_leaves_the_index_right(format_: str) -> 
     run_all(case, faults(case, ["A take 3", "A commit", "F rewrite", "A put 1", "A commit"], first=4))
 
 
-@pytest.mark.parametrize("format_", [known(HALFWAY, "delta"), "iceberg"])
+@pytest.mark.parametrize("format_", FORMATS)
 def test_commits_of_others_that_cannot_be_read_to_the_end_are_followed_again(format_: str) -> None:
     case = case_of(format_, "upsert")
     steps = ["A take 3", "A commit", "F column", "F append 50", "F rewrite", "A put 1", "A commit"]
@@ -188,8 +175,6 @@ def test_others_may_act_in_the_middle_of_maintenance(format_: str, mode: str, ot
 def test_random_programs_lose_and_double_nothing(format_: str, mode: str) -> None:
     for number in range(size("SLUICE_HISTORIES", 10)):
         drawn = chance(f"lake-{format_}-{mode}-{number}")
-        # Without what HALFWAY is about, until the product is mended.
         case = random_case(drawn, format_, mode, 20)
-        without = ["column"] if format_ == "delta" else []
-        program = random_program(drawn, case, size("SLUICE_STEPS", 40), without=without)
+        program = random_program(drawn, case, size("SLUICE_STEPS", 40))
         run_all(case, [program], shortens=True)

@@ -184,7 +184,7 @@ def test_a_version_of_delta_is_followed_again_after_a_failed_call(storage: Stora
             known.pass_over(case.logged(), "table t")
         except OSError:
             assert known.version == 1
-            known = known.successor(2, "t", known.layout, Log(case))  # type: ignore[arg-type]  # what a task does next
+            known = known.successor(2, "t", known.layout, Log(case), "table t")  # type: ignore[arg-type]  # what a task does next
         storage.failing = 0
         assert known.version == 2
         assert known.indexed is not None
@@ -203,7 +203,7 @@ def test_an_own_commit_of_delta_is_followed_again_after_a_failed_call(storage: S
             known.follow(2, change, {}, log, "table t")
         except OSError:
             assert known.version == 1
-            known = known.successor(2, "t", known.layout, log)
+            known = known.successor(2, "t", known.layout, log, "table t")
         storage.failing = 0
         assert known.version == 2
         assert known.indexed is not None
