@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from connect.errors import DataError
 from connect.record import SinkRecord, TopicPartition
@@ -52,28 +53,57 @@ def _attempt_raw(decoder: TopicDecoder, raw: RawBuffer) -> Callable[[range], Non
     return attempt
 
 
-def decode_records_tolerantly(
-    decoder: TopicDecoder, records: Sequence[SinkRecord], sequence: int
+@dataclass(frozen=True, slots=True)
+class DecodedTopic:
+    """What the records of a topic became, or of one name that a transformation gave some of them."""
+
+    topic: str
+    changes: Sequence[ChangeBatch]
+    bad_records: Sequence[BadRecord] = ()
+
+
+def decode_renamed(
+    decoder_of: Callable[[str, str], TopicDecoder], records: Sequence[SinkRecord], sequence: int
+) -> list[DecodedTopic]:
+    """Decodes records of any converter, which transformations may have renamed, without bad records. ``decoder_of`` gets the
+    original and the new name.
+
+    The offsets of the names overlap in one partition, so none of them may be committed without the others.
+    """
+    by_name: dict[tuple[str, str], list[int]] = {}
+    for at, record in enumerate(records):
+        # The new name names the table, but offsets belong to the original topic.
+        by_name.setdefault((record.original_topic, record.topic), []).append(at)
+    found = []
+    for names, places in by_name.items():
+        chosen = [records[at] for at in places]
+        numbers = [sequence + at for at in places]  # so that the order of arrival is kept
+        found.append(DecodedTopic(names[1], *_decode_records_tolerantly(decoder_of(*names), chosen, numbers)))
+    return found
+
+
+def _decode_records_tolerantly(
+    decoder: TopicDecoder, records: Sequence[SinkRecord], sequences: Sequence[int]
 ) -> tuple[list[ChangeBatch], list[BadRecord]]:
-    """Like :func:`decode_raw_tolerantly`, for :meth:`TopicDecoder.decode_records`."""
     bad_records: list[BadRecord] = []
     while records:
         inferred_state = decoder.inferred_state()
         try:
-            return decoder.decode_records(records, sequence), bad_records
+            return decoder.decode_records(records, sequences), bad_records
         except DataError:
             decoder.restore_inferred(inferred_state)
             found = _find_bad(decoder, len(records), _attempt_records(decoder, records), _location_in(records))
             if not found and decoder.inferred_state() == inferred_state:
                 raise  # otherwise, the types of later values tell which record is bad
             bad_records += found.values()
-            records = [record for at, record in enumerate(records) if at not in found]
+            kept = [at for at in range(len(records)) if at not in found]
+            records, sequences = [records[at] for at in kept], [sequences[at] for at in kept]
     return [], bad_records
 
 
 def _attempt_records(decoder: TopicDecoder, records: Sequence[SinkRecord]) -> Callable[[range], None]:
     def attempt(part: range) -> None:
-        decoder.decode_records(records[part.start : part.stop], 0)
+        decoder.decode_records(records[part.start : part.stop])
 
     return attempt
 

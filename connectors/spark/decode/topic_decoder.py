@@ -108,8 +108,8 @@ class TopicDecoder:
             values = self._documents.decode(raw)
             return [self._of_raw(raw, sequence, v, exactly=True) for v in values]
 
-    def decode_records(self, records: Sequence[SinkRecord], sequence: int) -> list[ChangeBatch]:
-        """Like :meth:`decode_raw`, for records of any converter and after any transformations."""
+    def decode_records(self, records: Sequence[SinkRecord], sequences: Sequence[int] | None = None) -> list[ChangeBatch]:
+        """Like :meth:`decode_raw`, for records of any converter and after any transformations; ``sequences`` numbers them."""
         raw = RawBuffer(self.topic, [_partition(r) for r in records], [r.offset for r in records])
         with self._naming_topic():
             found = []
@@ -117,7 +117,9 @@ class TopicDecoder:
                 chosen = [records[at] for at in values.positions]
                 keys = self._keys.decode_records(chosen, raw.places(values.positions), values.operations)
                 old_keys = self._old_keys and self._old_keys.decode_records(chosen, values.operations)
-                found.append(self._change_batch(raw, sequence, values, keys, old_keys))
+                places = pa.array(values.positions, pa.int64())
+                numbers = places if sequences is None else pa.array(sequences, pa.int64()).take(places)
+                found.append(self._change_batch(raw, numbers, values, keys, old_keys))
             return found
 
     def decode_columns(self, records: ColumnRecords) -> ChangeBatch:
@@ -142,7 +144,8 @@ class TopicDecoder:
     def _of_raw(self, raw: RawBuffer, sequence: int, values: DecodedValues, *, exactly: bool) -> ChangeBatch:
         keys = self._raw_keys(raw, values, exactly=exactly)
         old_keys = self._old_keys and self._old_keys.decode_raw(raw, values.positions, values.operations)
-        return self._change_batch(raw, sequence, values, keys, old_keys)
+        numbers = pc.add(pa.array(values.positions, pa.int64()), sequence)
+        return self._change_batch(raw, numbers, values, keys, old_keys)
 
     def _raw_keys(self, raw: RawBuffer, values: DecodedValues, *, exactly: bool) -> pa.Table | None:
         chosen = raw if len(values.positions) == len(raw) else raw.select(values.positions)
@@ -150,7 +153,7 @@ class TopicDecoder:
         return decode(chosen, values.operations)
 
     def _change_batch(
-        self, raw: RawBuffer, sequence: int, values: DecodedValues, keys: pa.Table | None, old_keys: pa.Array | None
+        self, raw: RawBuffer, sequences: pa.Array, values: DecodedValues, keys: pa.Table | None, old_keys: pa.Array | None
     ) -> ChangeBatch:  # fmt: skip
         """Adds the places of the records to their values and keys."""
         partitions, offsets = pa.array(raw.partitions, pa.int32()), pa.array(raw.offsets, pa.int64())
@@ -159,7 +162,7 @@ class TopicDecoder:
             partitions, offsets = partitions.take(index), offsets.take(index)
         source = values.source or SourceColumns(pa.nulls(len(index), pa.int64()))
         meta = make_meta(
-            pc.add(index, sequence),
+            sequences,
             values.operations,
             source.ms,
             partitions,

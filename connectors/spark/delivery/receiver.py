@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.tracing import active_links
-from connectors.sink_support.errant_records import BadRecord
-from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.raw_buffer import RawBuffer
-from connectors.spark.decode.tolerant_decoding import decode_raw_tolerantly, decode_records_tolerantly
+from connectors.spark.decode.tolerant_decoding import DecodedTopic, decode_raw_tolerantly, decode_renamed
 from connectors.spark.delivery.errant_records import SparkErrantRecords
 from connectors.spark.delivery.partition_offsets import PartitionOffsets
 from connectors.spark.delivery.segment import Arrival
@@ -20,8 +18,8 @@ from connectors.spark.delivery.topic_decoders import TopicDecoders
 _DECODE_RECORDS = 50_000
 _DECODE_BYTES = 32 << 20
 
-Deliver = Callable[[str, Sequence[ChangeBatch], Sequence[BadRecord], Arrival], None]
-"""Takes the decoded records of a topic, and its bad records."""
+Deliver = Callable[[Sequence[DecodedTopic], Arrival], None]
+"""Takes records that were decoded together, whose offsets overlap in their partitions."""
 
 
 @dataclass(slots=True)
@@ -123,34 +121,26 @@ class RecordReceiver:
 
     def add_records(self, records: Sequence[SinkRecord]) -> None:
         """Decodes records of the worker's converters at once. After a RetriableError, it has taken none of them."""
-        by_topic: dict[tuple[str, str], list[SinkRecord]] = {}
+        new: list[SinkRecord] = []
         ends: dict[TopicPartition, int] = {}
         for record in records:
             origin = TopicPartition(record.original_topic, record.original_partition)
             position = ends.get(origin) or self._offsets.position(origin)
-            if position is not None and record.offset < position:
-                continue
-            ends[origin] = record.offset + 1
-            # A router may have renamed the topic: the new name names the table, but offsets belong to the original topic.
-            by_topic.setdefault((record.original_topic, record.topic), []).append(record)
+            if position is None or record.offset >= position:
+                ends[origin] = record.offset + 1
+                new.append(record)
         arrival = self._arrival()
-        decoded = [(names[1], self._decode_records(*names, chosen)) for names, chosen in by_topic.items()]
-        for topic, parts in decoded:
-            for changes, bad_records in parts:
-                self._deliver(topic, changes, bad_records, arrival)
+        parts = [new[start : start + self._max_records] for start in range(0, len(new), self._max_records)]
+        decoded = [self._decode_records(part) for part in parts]
+        for part in decoded:
+            self._deliver(part, arrival)
         for origin, end in ends.items():
             self._offsets.seek(origin, end)
 
-    def _decode_records(
-        self, origin: str, topic: str, records: Sequence[SinkRecord]
-    ) -> list[tuple[list[ChangeBatch], list[BadRecord]]]:
-        decoder = self._decoders.get(origin, topic)
-        found = []
-        for start in range(0, len(records), self._max_records):
-            part = records[start : start + self._max_records]
-            self._errant_records.keep(part)
-            found.append(decode_records_tolerantly(decoder, part, self._next_sequence))
-            self._next_sequence += len(part)
+    def _decode_records(self, records: Sequence[SinkRecord]) -> list[DecodedTopic]:
+        self._errant_records.keep(records)
+        found = decode_renamed(self._decoders.get, records, self._next_sequence)
+        self._next_sequence += len(records)
         return found
 
     def decode(self, topic: str) -> None:
@@ -160,7 +150,7 @@ class RecordReceiver:
             return
         raw = undecoded.raw
         changes, bad_records = decode_raw_tolerantly(self._decoders.get(topic, topic), raw, self._next_sequence)
-        self._deliver(topic, changes, bad_records, undecoded.arrival)
+        self._deliver([DecodedTopic(topic, changes, bad_records)], undecoded.arrival)
         self._next_sequence += len(raw)
         del self._topics[topic]
         self._offsets.release(_holder(topic))

@@ -16,6 +16,7 @@ from connect.tracing import current_trace
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.config import SparkSinkConfig
 from connectors.spark.decode.change_batch import ChangeBatch
+from connectors.spark.decode.tolerant_decoding import DecodedTopic
 from connectors.spark.delivery.back_pressure import BackPressure, Buffered
 from connectors.spark.delivery.commit_scheduler import BufferLimits, CommitScheduler
 from connectors.spark.delivery.commit_threads import CommitThreads
@@ -113,22 +114,27 @@ class TableDelivery:
         """Number of records since the task started."""
         return self._receiver.received
 
-    def _deliver(
-        self, topic: str, decoded: Sequence[ChangeBatch], bad_records: Sequence[BadRecord], arrival: Arrival
-    ) -> None:  # fmt: skip
-        routed, unnamed = self.router.route(topic, decoded)
-        bad_records = [*bad_records, *unnamed]
-        reports = self._errant_records.refuse(bad_records)
+    def _deliver(self, decoded: Sequence[DecodedTopic], arrival: Arrival) -> None:
         by_table: dict[str, list[ChangeBatch]] = {}
-        for table, changes in routed:
-            by_table.setdefault(table, []).append(changes)
-        # The tables' commits cover the offsets of bad records so that they are not reported again.
-        tables = self.router.tables_of(topic) if bad_records else frozenset()
-        for table in sorted(by_table.keys() | tables):
-            of_table = (bad_records, reports) if table in tables else ([], [])
-            self.scheduler.add(table, by_table.get(table, []), *of_table, arrival)
-        if bad_records and not tables:
-            self._reports.add(bad_records, reports)
+        refused: dict[str, tuple[list[BadRecord], list[Future[None]]]] = {}
+        for one in decoded:
+            routed, unnamed = self.router.route(one.topic, one.changes)
+            for table, changes in routed:
+                by_table.setdefault(table, []).append(changes)
+            bad_records = [*one.bad_records, *unnamed]
+            if not bad_records:
+                continue
+            reports = self._errant_records.refuse(bad_records)
+            # The tables' commits cover the offsets of bad records so that they are not reported again.
+            tables = self.router.tables_of(one.topic)
+            for table in tables:
+                of_table = refused.setdefault(table, ([], []))
+                of_table[0].extend(bad_records)
+                of_table[1].extend(reports)
+            if not tables:
+                self._reports.add(bad_records, reports)
+        for table in sorted(by_table.keys() | refused.keys()):
+            self.scheduler.add(table, by_table.get(table, []), *refused.get(table, ([], [])), arrival)
 
     def _refuse_at_commit(self, bad_records: Sequence[BadRecord]) -> list[Future[None]]:
         reports = self._errant_records.refuse(bad_records)

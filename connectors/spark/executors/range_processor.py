@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import ConnectError, DataError, RetriableError
-from connect.record import RawBatch, SinkRecord
+from connect.record import RawBatch
 from connect.sink import FailedRead, OffsetRange, RangeBatch, RawRecord
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.config import TableConfig
 from connectors.spark.decode.change_batch import OLD_KEY, ChangeBatch
 from connectors.spark.decode.change_batch import POSITION as SOURCE_POSITION
 from connectors.spark.decode.raw_buffer import RawBuffer
-from connectors.spark.decode.tolerant_decoding import decode_raw_tolerantly, decode_records_tolerantly
+from connectors.spark.decode.tolerant_decoding import DecodedTopic, decode_raw_tolerantly, decode_renamed
 from connectors.spark.delivery.table_router import TableRouter
 from connectors.spark.delivery.topic_decoders import TopicDecoders
 from connectors.spark.executors.job import RangeJob
@@ -106,15 +106,9 @@ class RangeProcessor:
             if sum(map(len, part.undecoded)) >= _DECODE_RECORDS or part.undecoded_bytes >= _DECODE_BYTES:
                 self._decode()
             return
-        # A router may have renamed the topic.
-        by_topic: dict[str, list[SinkRecord]] = {}
-        for record in batch.records:
-            by_topic.setdefault(record.topic, []).append(record)
-        origin = self._range.partition.topic
-        for topic, records in by_topic.items():
-            found = decode_records_tolerantly(self._decoders.get(origin, topic), records, self._sequence)
-            self._sequence += len(records)
-            self._route(topic, *found)
+        for found in decode_renamed(self._decoders.get, batch.records, self._sequence):
+            self._route(found)
+        self._sequence += len(batch.records)
 
     def _decode(self) -> None:
         part, topic = self._part, self._range.partition.topic
@@ -125,11 +119,11 @@ class RangeProcessor:
         if len(raw):
             found = decode_raw_tolerantly(self._decoders.get(topic, topic), raw, self._sequence)
             self._sequence += len(raw)
-            self._route(topic, *found)
+            self._route(DecodedTopic(topic, *found))
 
-    def _route(self, topic: str, decoded: Sequence[ChangeBatch], bad_records: Sequence[BadRecord]) -> None:
-        routed, unnamed = self._router.route(topic, decoded)
-        self._part.bad_records += [*bad_records, *unnamed]
+    def _route(self, decoded: DecodedTopic) -> None:
+        routed, unnamed = self._router.route(decoded.topic, decoded.changes)
+        self._part.bad_records += [*decoded.bad_records, *unnamed]
         for table, changes in routed:
             self._part.changes.setdefault(table, []).append(changes)
 

@@ -27,7 +27,7 @@ def positions(records: Sequence[SourceRecord], *, schemas: bool) -> list[list[st
     decoded = [SinkRecord("t", 0, None, None, r.value_schema, r.value, at) for at, r in enumerate(records)]
     return [
         [position for batch in batches for position in batch.meta["position"].to_pylist()]
-        for batches in (decoder.decode_batch(raw, 0), decoder.decode_records(decoded, 0))
+        for batches in (decoder.decode_batch(raw, 0), decoder.decode_records(decoded))
     ]
 
 

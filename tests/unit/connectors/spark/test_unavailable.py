@@ -141,7 +141,7 @@ def images(column: ColumnType, *, schemas: bool) -> Iterator[pa.ChunkedArray]:
     shared = read[0].schema
     for record in records:
         record.value_schema = shared
-    for (found,) in (decoder().decode_raw(raw, 0), decoder().decode_records(records, 0)):
+    for (found,) in (decoder().decode_raw(raw, 0), decoder().decode_records(records)):
         yield found.image["f"]
 
 

@@ -98,7 +98,7 @@ def struct(**fields: Schema) -> Schema:
 def decoded(schema: Schema, *values: Any, as_json: bool) -> list[ChangeBatch]:
     topic = decoder(schemas=True)
     if not as_json:
-        return topic.decode_records([SinkRecord("t", 0, None, None, schema, one, at) for at, one in enumerate(values)], 0)
+        return topic.decode_records([SinkRecord("t", 0, None, None, schema, one, at) for at, one in enumerate(values)])
     converter = JsonConverter()
     converter.configure({"schemas.enable": "true"}, is_key=False)
     lines = list(converter.encode_batch("t", schema, list(values)))

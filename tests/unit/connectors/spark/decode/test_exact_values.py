@@ -216,10 +216,10 @@ def test_floating_numbers_of_records_keep_their_bits() -> None:
     schema = SchemaBuilder.struct().field("f", Schema.FLOAT64).field("g", Schema.FLOAT32).build()
     for value in (math.nan, math.inf, -math.inf, -0.0, 0.1):
         single = struct.unpack("<f", struct.pack("<f", value))[0]
-        (batch,) = decoder(schemas=True).decode_records([record(schema, Struct(schema, [value, single]))], 0)
+        (batch,) = decoder(schemas=True).decode_records([record(schema, Struct(schema, [value, single]))])
         assert same(batch.image["f"][0].as_py(), value)
         assert same(batch.image["g"][0].as_py(), single)
-        found = column(decoder(schemas=False).decode_records([record(None, {"f": value})], 0))
+        found = column(decoder(schemas=False).decode_records([record(None, {"f": value})]))
         assert same(found[0], value)
 
 
@@ -232,14 +232,14 @@ def test_a_wrong_value_of_a_record_is_refused_by_name(type_: Type, value: Any) -
     schema = SchemaBuilder.struct().field("f", Schema(type_)).build()
     wrong = Struct(schema, [value])
     with pytest.raises(DataError, match=r"topic t, partition 0, offset 0: field f"):
-        decoder(schemas=True).decode_records([record(schema, wrong)], 0)
+        decoder(schemas=True).decode_records([record(schema, wrong)])
 
 
 def test_a_number_of_a_record_without_a_schema_keeps_its_digits() -> None:
     reader = decoder(schemas=False)
-    assert column(reader.decode_records([record(None, {"f": 1.5})], 0)) == [1.5]
+    assert column(reader.decode_records([record(None, {"f": 1.5})])) == [1.5]
     with pytest.raises(DataError, match="field f: double cannot hold the number 9007199254740993 exactly"):
-        reader.decode_records([record(None, {"f": (1 << 53) + 1})], 0)
+        reader.decode_records([record(None, {"f": (1 << 53) + 1})])
 
 
 def test_a_fixed_schema_of_the_converter_applies() -> None:

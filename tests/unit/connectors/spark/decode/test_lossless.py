@@ -170,7 +170,7 @@ def test_rows_with_a_schema_equal_the_source(case: tuple[Schema, list[Struct], l
     assert found(decoder(converter, schemas=True).decode_raw(raw, 0)) == wanted
     assert found(decoder(converter, schemas=True).decode_exactly(raw, 0)) == wanted
     connect = [SinkRecord("t", 0, None, None, made, value, at) for at, value in enumerate(values)]
-    assert found(decoder(converter, schemas=True).decode_records(connect, 0)) == wanted
+    assert found(decoder(converter, schemas=True).decode_records(connect)) == wanted
 
 
 NUMBERS = (

@@ -187,4 +187,4 @@ def test_null_key_of_another_converter_is_refused_by_its_record() -> None:
     maps: list[dict[str | None, int]] = [{"a": 1}, {None: 1, "b": 2}]
     records = [SinkRecord("t", 0, None, None, schema, Struct(schema, [at, m]), at) for at, m in enumerate(maps)]
     with pytest.raises(DataError, match=r"offset 1: field m: .*key"):
-        decoder().decode_records(records, 0)
+        decoder().decode_records(records)

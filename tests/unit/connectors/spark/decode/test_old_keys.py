@@ -82,7 +82,7 @@ def test_old_keys_of_records(header: bytes) -> None:
     for one in (Header(NAME, read.schema, read.value), Header(NAME, None, PLAIN.decode()), Header(NAME, key.schema, own)):
         record = SinkRecord("t", 0, key.schema, key.value, None, value.value, 0)
         record.headers = Headers([one])
-        (batch,) = decoder(schemas=True).decode_records([record], 0)
+        (batch,) = decoder(schemas=True).decode_records([record])
         assert old_keys(batch) == [{"id": 1}]
 
 

@@ -37,7 +37,7 @@ def buffer(documents: list[Any]) -> RawBuffer:
 def decode(way: str, documents: list[Any]) -> list[ChangeBatch]:
     if way == "records":
         records = [SinkRecord("t", 0, None, None, None, d, i) for i, d in enumerate(documents)]
-        return decoder().decode_records(records, 0)
+        return decoder().decode_records(records)
     found = decoder()
     return found.decode_batch(buffer(documents), 0) if way == "batch" else found.decode_exactly(buffer(documents), 0)
 
@@ -82,7 +82,7 @@ def test_defaults_of_fields_come_with_the_records_and_replace_nulls_only_if_the_
         converter = JsonConverter()
         converter.configure({"schemas.enable": "true", "replace.null.with.default": str(fill).lower()}, is_key=False)
         value = converter.to_connect_data("t", data)
-        (batch,) = found.decode_records([SinkRecord("t", 0, None, None, value.schema, value.value, 0)], 0)
+        (batch,) = found.decode_records([SinkRecord("t", 0, None, None, value.schema, value.value, 0)])
     else:
         (batch,) = found.decode_batch(raw, 0) if way == "batch" else found.decode_exactly(raw, 0)
     assert {n: str(v.as_py()) for n, v in batch.defaults.items()} == {"n": "7", "p": "5.00"}

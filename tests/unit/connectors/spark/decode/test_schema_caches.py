@@ -60,7 +60,7 @@ def test_layouts_of_schemas_that_were_not_used_for_long_are_dropped() -> None:
     topic = decoder(schemas=True)
     for start in range(MAX_SCHEMAS + 10):
         schema = SchemaBuilder.struct().field(f"c{start}", Schema.INT32).build()
-        topic.decode_records([SinkRecord("t", 0, schema, Struct(schema, [1]), schema, Struct(schema, [1]), start)], 0)
+        topic.decode_records([SinkRecord("t", 0, schema, Struct(schema, [1]), schema, Struct(schema, [1]), start)])
     schemas = topic._records._schemas
     assert len(schemas._layouts) == len(schemas._key_columns) == MAX_SCHEMAS
 

@@ -97,8 +97,8 @@ def test_every_path_fills_positions_when_they_are_needed(schemas: bool, needed: 
     for batches in (
         decoder().decode_batch(raw, 0),
         decoder().decode_exactly(raw, 0),
-        decoder().decode_records(records, 0),
-        decoder().decode_records(plain, 0),
+        decoder().decode_records(records),
+        decoder().decode_records(plain),
     ):
         found = [p for batch in batches for p in batch.meta["position"].to_pylist()]
         assert found[:2] == wanted

@@ -77,7 +77,7 @@ def decode_every_way(variants: VariantColumns, values: list[bytes], *, schemas: 
     converter = converters(schemas=schemas)[1]
     read = [converter.to_connect_data("t", v) for v in values]
     records = [SinkRecord("t", 0, None, None, one.schema, one.value, at) for at, one in enumerate(read)]
-    assert rows(decoder(variants, schemas=schemas).decode_records(records, 0)) == exact
+    assert rows(decoder(variants, schemas=schemas).decode_records(records)) == exact
     assert rows(decoder(variants, schemas=schemas).decode_raw(buffer(values), 0)) == exact
     if schemas:
         assert rows(decoder(variants, schemas=schemas).decode_batch(buffer(values), 0)) == exact

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
@@ -11,9 +11,12 @@ from connect.errors import RetriableError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.testing import ManualClock
 from connectors.spark.config import parse_config
+from connectors.spark.decode.change_batch import SEQUENCE
+from connectors.spark.decode.tolerant_decoding import DecodedTopic
 from connectors.spark.delivery.errant_records import SparkErrantRecords
 from connectors.spark.delivery.partition_offsets import PartitionOffsets
 from connectors.spark.delivery.receiver import RecordReceiver
+from connectors.spark.delivery.segment import Arrival
 from connectors.spark.delivery.topic_decoders import TopicDecoders
 from connectors.spark.plan.evolution import Columns
 from tests.unit.connectors.spark.delivery.fakes import offsets_of
@@ -22,11 +25,14 @@ P0 = TopicPartition("t", 0)
 
 
 class Rig:
-    """A receiver; ``delivered`` has the offsets of each decoding, by topic."""
+    """A receiver; ``delivered`` has the offsets of each decoding, by topic, ``together`` those of each delivery, and ``order`` the
+    sequence of each offset."""
 
     def __init__(self, max_records: int = 100) -> None:
         self.offsets, self.clock = PartitionOffsets(), ManualClock()
         self.delivered: list[tuple[str, list[int]]] = []
+        self.together: list[list[int]] = []
+        self.order: dict[int, int] = {}
         self.arrivals: list[tuple[float, float]] = []
         self.load_errors: list[Exception] = []
         key, value = JsonConverter(), JsonConverter()
@@ -47,11 +53,14 @@ class Rig:
             raise self.load_errors.pop(0)
         return None
 
-    def _deliver(self, topic: str, decoded: Any, bad_records: Any, arrival: Any) -> None:
-        self.delivered.append((topic, offsets_of(decoded)))
+    def _deliver(self, decoded: Sequence[DecodedTopic], arrival: Arrival) -> None:
+        self.together.append(sorted(offset for one in decoded for offset in offsets_of(one.changes)))
         self.arrivals.append((arrival.first, arrival.last))
-        for changes in decoded:
-            self.offsets.hold(len(self.delivered), {P0: min(offsets_of([changes]))})
+        for one in decoded:
+            self.delivered.append((one.topic, offsets_of(one.changes)))
+            for changes in one.changes:
+                self.order |= dict(zip(offsets_of([changes]), changes.meta[SEQUENCE].to_pylist(), strict=True))
+                self.offsets.hold(len(self.delivered), {P0: min(offsets_of([changes]))})
 
     def put_raw(self, *offsets: int) -> None:
         count = len(offsets)
@@ -102,6 +111,15 @@ def test_a_put_that_is_repeated_takes_each_record_once(raw: bool) -> None:
     assert sorted(offset for _, offsets in rig.delivered for offset in offsets) == [0, 1, 2, 3]
     assert {topic for topic, _ in rig.delivered} == ({"t"} if raw else {"t", "renamed"})
     assert rig.offsets.position(P0) == 4
+
+
+def test_names_that_a_transformation_gives_are_delivered_together_and_in_order() -> None:
+    """A commit that had only some of them would claim the offsets of the others."""
+    rig = Rig(max_records=4)
+    rig.receiver.add_records([record(offset, f"day{offset % 2}") for offset in range(10)])
+    assert rig.together == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert rig.delivered[:2] == [("day0", [0, 2]), ("day1", [1, 3])]
+    assert sorted(rig.order, key=rig.order.__getitem__) == list(range(10))
 
 
 def test_records_of_lost_partitions_are_dropped() -> None:

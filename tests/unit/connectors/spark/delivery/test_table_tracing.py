@@ -10,6 +10,7 @@ from opentelemetry.trace import StatusCode
 
 from connect.errors import ConnectError
 from connect.tracing import SpanLink, trace_of_thread
+from connectors.spark.decode.tolerant_decoding import DecodedTopic
 from connectors.spark.delivery.segment import Arrival, Segment
 from connectors.spark.delivery.table_queue import TableQueue
 from connectors.spark.delivery.timing import CommitTiming
@@ -23,8 +24,8 @@ class LinkedRig(Rig):
         super().__init__()
         self.links: list[Any] = []
 
-    def _deliver(self, topic: str, decoded: Any, bad_records: Any, arrival: Any) -> None:
-        super()._deliver(topic, decoded, bad_records, arrival)
+    def _deliver(self, decoded: Sequence[DecodedTopic], arrival: Arrival) -> None:
+        super()._deliver(decoded, arrival)
         self.links.append(arrival.links)
 
 
