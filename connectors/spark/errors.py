@@ -54,7 +54,7 @@ _LOCKS = (
 )
 _HIVE = "start the Hive metastore, or correct spark.conf.spark.sql.catalog.<catalog>.uri"
 _BUCKET = "create the bucket, or correct table.location"
-_S3 = "Spark lacks the JARs or settings of this file system: see S3 in docs/spark.md"
+_S3 = "Spark lacks the JARs or settings of this file system: see S3 in docs/spark-engines.md"
 APPLICATION_ENDED = ("SparkContext was shut down", "stopped SparkContext", "No active or default Spark session found")
 APPLICATION_ENDED_ADVICE = (
     "the cluster has ended the worker's application: somebody has ended it, or its executors ended too often (their logs say "
@@ -62,7 +62,7 @@ APPLICATION_ENDED_ADVICE = (
 )
 _DELTA = (
     "Delta's jars are missing: set spark.jars or SLUICE_SPARK_JARS, or start the Spark Connect server with them (Clusters in "
-    "docs/spark.md)"
+    "docs/spark-engines.md)"
 )
 _DISK = "free disk space, then restart the task"
 _ADVICE = (
@@ -161,7 +161,7 @@ def _storage_advice(text: str) -> str | None:
         return None
     return (
         f"executor {found[2]} on host {found[1]} does not have it: table.location must be reachable under the same name from the "
-        "worker and from all executors (Clusters in docs/spark.md)"
+        "worker and from all executors (Clusters in docs/spark-engines.md)"
     )
 
 

@@ -14,5 +14,5 @@ _SOURCE = Path(__file__).with_name("S3ConditionalLogStore.java")
 def install_log_store(session: Any) -> Path:
     """Makes the class known to the JVM of a session, and to executors, where VACUUM lists files. Raises ConnectError when Spark
     lacks the JARs for S3."""
-    remedy = "run 'sluice setup --s3' and restart the worker, or see S3 in docs/spark.md"
+    remedy = "run 'sluice setup --s3' and restart the worker, or see S3 in docs/spark-engines.md"
     return install_class(session, LOG_STORE, _SOURCE, "S3", remedy)
