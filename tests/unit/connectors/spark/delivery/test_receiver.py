@@ -25,7 +25,7 @@ P0 = TopicPartition("t", 0)
 
 
 class Rig:
-    """A receiver; ``delivered`` has the offsets of each decoding, by topic, ``together`` those of each delivery, and ``order`` the
+    """A receiver; ``delivered`` has the offsets of each decoding, by topic, ``together`` those of each delivery, ``order`` the
     sequence of each offset."""
 
     def __init__(self, max_records: int = 100) -> None:
