@@ -120,9 +120,9 @@ def decimals_of_base64(array: pa.Array, scale: int, type_: pa.DataType) -> pa.Ar
     """The decimals of base64 texts of unscaled big-endian bytes."""
     if scale >= 0 and (short := _short_decimals(array, type_)) is not None:
         return short
-    decode, number = binascii.a2b_base64, int.from_bytes
+    decode = binascii.a2b_base64
     try:
-        unscaled = [None if v is None else number(decode(v, strict_mode=True), "big", signed=True) for v in array.to_pylist()]
+        unscaled = [None if v is None else _unscaled(decode(v, strict_mode=True)) for v in array.to_pylist()]
     except binascii.Error as e:
         raise DataError(f"a Decimal is not in base64: {e}") from e
     return _decimals(unscaled, scale, type_)
@@ -159,8 +159,13 @@ def _short_decimals(array: pa.Array, type_: pa.DataType) -> pa.Array | None:
 
 def decimals_of_bytes(array: pa.Array, scale: int, type_: pa.DataType) -> pa.Array:
     """The decimals of unscaled big-endian bytes."""
-    number = int.from_bytes
-    return _decimals([None if v is None else number(v, "big", signed=True) for v in array.to_pylist()], scale, type_)
+    return _decimals([None if v is None else _unscaled(v) for v in array.to_pylist()], scale, type_)
+
+
+def _unscaled(data: bytes) -> int:
+    if not data:
+        raise DataError("a Decimal without bytes")
+    return int.from_bytes(data, "big", signed=True)
 
 
 def _decimals(unscaled: list[int | None], scale: int, type_: pa.DataType) -> pa.Array:
@@ -195,6 +200,6 @@ def text_of_variable_decimals(array: pa.Array) -> pa.Array:
 
 def decimal_text(unscaled: bytes, scale: int) -> str:
     """The decimal in plain digits, without an exponent."""
-    number = int.from_bytes(unscaled, "big", signed=True)
+    number = _unscaled(unscaled)
     digits = tuple(map(int, str(abs(number))))
     return f"{decimal.Decimal((1 if number < 0 else 0, digits, -scale)):f}"

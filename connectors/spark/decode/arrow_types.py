@@ -230,11 +230,10 @@ def column_for_schema(
     if schema.type is Type.STRUCT:
         return _struct_of(schema, lambda f: _field(f.schema, variants, fills_defaults))
     if schema.type is Type.ARRAY and schema.value_schema is not None:
-        return list_column(column_for_schema(schema.value_schema, variants, fills_defaults=fills_defaults))
+        return list_column(_field(schema.value_schema, variants, fills_defaults))
     if schema.type is Type.MAP and schema.key_schema is not None and schema.value_schema is not None:
-        key = column_for_schema(schema.key_schema, fills_defaults=fills_defaults)
-        item = column_for_schema(schema.value_schema, variants, fills_defaults=fills_defaults)
-        return _map(key, item, as_entries=True)
+        key = _field(schema.key_schema, NO_VARIANTS, fills_defaults)
+        return _map(key, _field(schema.value_schema, variants, fills_defaults), as_entries=True)
     try:
         return _PRIMITIVES[schema.type]
     except KeyError:
@@ -349,6 +348,7 @@ def list_column(element: ColumnConversion) -> ColumnConversion:
         def finish(array: pa.Array) -> pa.Array:
             if step is _same:
                 return array
+            array = _copied(array)
             if step is arrow_casts.instant_of_text:
                 array = arrow_casts.spell_out_unavailable(array)
             inner = step(array.values)
@@ -381,9 +381,11 @@ def _map(key: ColumnConversion, item: ColumnConversion, *, as_entries: bool = Fa
         return [(key.prepare(k), None if v is None else item.prepare(v)) for k, v in value.items()]
 
     def finish(array: pa.Array) -> pa.Array:
+        array = _copied(array)
         return _map_array(array, key.finish(array.keys), item.finish(array.items), table)
 
     def from_json(array: pa.Array) -> pa.Array:
+        array = _copied(array)
         entries = array.values
         keys, items = key.from_json(entries.field(0)), item.from_json(entries.field(1))
         if _has_key_twice(array, keys):
@@ -395,9 +397,12 @@ def _map(key: ColumnConversion, item: ColumnConversion, *, as_entries: bool = Fa
 
 def _map_array(array: pa.Array, keys: pa.Array, items: pa.Array, table: pa.DataType) -> pa.Array:
     """The maps with the offsets and nulls of a list or map array."""
-    if array.offset:
-        array = array.take(pa.array(range(len(array))))
     return pa.MapArray.from_arrays(array.offsets, keys, items, table, mask=array.is_null() if array.null_count else None)
+
+
+def _copied(array: pa.Array) -> pa.Array:
+    """The lists or maps, whose offsets start at zero, unlike those of a slice."""
+    return array.take(pa.array(range(len(array)))) if array.offset else array
 
 
 def _has_key_twice(array: pa.Array, keys: pa.Array) -> bool:

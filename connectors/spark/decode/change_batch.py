@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connect.errors import DataError
 from connect.record import TopicPartition
 from connectors.sink_support.errant_records import describe_location
 from connectors.spark.decode.present_fields import fields_text
 
 TOMBSTONE = "tombstone"
 DELETE = "d"
+WITHOUT_ROW = pa.array([DELETE, TOMBSTONE])
+"""Operations of records that may have no row, so that only the key tells which one is meant."""
 TRUNCATE = "t"
 MESSAGE = "m"
 IGNORED = "ignored"
@@ -133,19 +134,6 @@ class ChangeBatch:
                 return missing
             column = pc.struct_field(column, name)
         return column.cast(pa.string())
-
-    def cast_key(self, name: str, type_: pa.DataType) -> pa.ChunkedArray:
-        """Casts a field of the record keys to its type in the rows. Raises DataError that names the record."""
-        assert self.keys is not None
-        column = self.keys[name]
-        if column.type == type_:
-            return column
-        try:
-            return pc.cast(column, type_)
-        except pa.ArrowException as e:
-            raise DataError(
-                f"{self.describe_record(0)}: field {name} of the record key does not have its type in the row: {e}"
-            ) from e
 
     def location(self, index: int) -> tuple[TopicPartition, int]:
         """The record's partition and offset."""

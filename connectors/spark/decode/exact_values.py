@@ -144,10 +144,7 @@ def read_unscaled_decimal(scale: int) -> Reader:
     def read(node: Any) -> bytes | None:
         if isinstance(node, int | decimal.Decimal) and not isinstance(node, bool):
             return _unscaled(decimal.Decimal(node), scale)
-        data = read_bytes(node)
-        if data == b"":
-            raise DataError("a Decimal without bytes")
-        return data
+        return read_bytes(node)
 
     return read
 

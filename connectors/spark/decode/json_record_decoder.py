@@ -50,16 +50,24 @@ class JsonDocument(NamedTuple):
 
 
 class DocumentReader:
-    """Parses keys or values of one topic. ``fixed`` is the converter's ``schema.content``."""
+    """Parses keys or values of one topic. ``fixed`` is the converter's ``schema.content``. With ``fills_defaults``, null becomes
+    the default of its schema."""
 
-    def __init__(self, texts: JsonSchemas, *, with_schemas: bool, fixed: Schema | None) -> None:
+    def __init__(self, texts: JsonSchemas, *, with_schemas: bool, fixed: Schema | None, fills_defaults: bool = False) -> None:
         self._texts = texts
         self._with_schemas = with_schemas
+        self._fills_defaults = fills_defaults
         # Through its JSON form, in which defaults are read.
         self._fixed = None if fixed is None else texts.read(json.loads(schema_text(fixed, WriteOptions())))
 
     def read(self, data: bytes) -> JsonDocument:
         """Parses a document. Raises DataError."""
+        document = self._read(data)
+        if document.node is None and self._fills_defaults and document.schema is not None:
+            return JsonDocument(document.schema, document.schema.default)
+        return document
+
+    def _read(self, data: bytes) -> JsonDocument:
         if not self._with_schemas or self._fixed is not None:
             return JsonDocument(self._fixed, parse_document(data))
         try:

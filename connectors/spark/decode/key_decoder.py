@@ -11,7 +11,7 @@ from connect.data.schema import Schema, Type
 from connect.errors import DataError
 from connect.record import SinkRecord
 from connectors.spark.decode import schema_inference
-from connectors.spark.decode.change_batch import DELETE, TOMBSTONE, scatter, table_of_struct
+from connectors.spark.decode.change_batch import WITHOUT_ROW, scatter, table_of_struct
 from connectors.spark.decode.decoded_values import struct_of
 from connectors.spark.decode.exact_values import parse_document
 from connectors.spark.decode.json import JsonSchemas, NotBatchable, Prefix, parse, split_by_prefix
@@ -21,7 +21,6 @@ from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.record_decoder import convert_values, dump_value
 from connectors.spark.decode.schema_inference import InferredSchema
 
-_WITHOUT_ROW = pa.array([DELETE, TOMBSTONE])
 Part = tuple[Sequence[int], pa.Table]
 
 
@@ -50,7 +49,7 @@ class KeyDecoder:
         """Which keys are needed; None for all of them."""
         if self._needs_keys:
             return None
-        wanted = pc.fill_null(pc.is_in(operations, _WITHOUT_ROW), False)
+        wanted = pc.fill_null(pc.is_in(operations, WITHOUT_ROW), False)
         return wanted.to_pylist() if pc.any(wanted).as_py() else []
 
     def _select(self, keys: list[bytes | None], operations: pa.Array) -> list[bytes | None]:

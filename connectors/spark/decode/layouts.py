@@ -40,7 +40,7 @@ class ValueLayout:
 def detect_layout(schema: Schema, variants: VariantColumns = NO_VARIANTS, *, fills_defaults: bool = True) -> ValueLayout:
     """The layout of values of this schema. Raises SchemaError."""
     if schema.type is not Type.STRUCT:
-        column = column_of_row(SINGLE_FIELD, schema, variants)
+        column = column_of_row(SINGLE_FIELD, schema, variants, fills_defaults=fills_defaults)
         return ValueLayout(False, struct_column([(SINGLE_FIELD, column)]), True, map_rewriter([(SINGLE_FIELD, schema)]))
     names = set(schema.field_names)
     rewrite_maps = map_rewriter([(f.name, f.schema) for f in schema.fields or ()])
@@ -109,8 +109,10 @@ class SchemaCache:
         """The row of keys of this schema. Raises DataError for a single value without a name, and SchemaError."""
 
         def make() -> tuple[Schema, ColumnConversion]:
-            column = column_for_schema(schema)
-            return schema, column if schema.type is Type.STRUCT else struct_column([(self.key_name(), column)])
+            if schema.type is Type.STRUCT:
+                return schema, column_for_schema(schema)
+            name = self.key_name()
+            return schema, struct_column([(name, column_of_row(name, schema, NO_VARIANTS))])
 
         return self._key_columns.get(id(schema), make)[1]
 

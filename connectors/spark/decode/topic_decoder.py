@@ -70,9 +70,11 @@ class TopicDecoder:
         schemas = SchemaCache(topic, key_name, variants, fills_defaults=fill_defaults, wants_defaults=wants_defaults)
         inferred, source = self.inferred_value_schema, SourceBlock(needs_names, needs_position)
         self.reads_defaults = reads_defaults = fill_defaults or wants_defaults
-        of_values, of_keys = JsonSchemas(defaults=reads_defaults), JsonSchemas()
-        values = DocumentReader(of_values, with_schemas=value_schemas, fixed=_fixed_schema(value_converter))
-        keys = DocumentReader(of_keys, with_schemas=key_schemas, fixed=_fixed_schema(key_converter))
+        fills_keys = isinstance(key_converter, JsonConverter) and key_converter.replaces_null_with_default
+        of_values, of_keys = JsonSchemas(defaults=reads_defaults), JsonSchemas(defaults=fills_keys)
+        fixed_value, fixed_key = _fixed_schema(value_converter), _fixed_schema(key_converter)
+        values = DocumentReader(of_values, with_schemas=value_schemas, fixed=fixed_value, fills_defaults=fill_defaults)
+        keys = DocumentReader(of_keys, with_schemas=key_schemas, fixed=fixed_key, fills_defaults=fills_keys)
         self._batches = JsonBatchDecoder(schemas, of_values, inferred, source, with_schemas=value_schemas)
         self._documents = JsonRecordDecoder(schemas, inferred, source, values, rescues=rescues)
         self._records = RecordDecoder(schemas, inferred, source, self._batches, self._documents)

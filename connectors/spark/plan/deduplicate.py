@@ -29,6 +29,7 @@ from connectors.spark.decode.change_batch import (
 )
 from connectors.spark.decode.present_fields import rows_with
 from connectors.spark.decode.toast import placeholders
+from connectors.spark.plan.evolution import cast_key
 from connectors.spark.plan.key_changes import follow_key_changes, has_moved
 from connectors.spark.plan.key_equality import last_rows, number_keys
 from connectors.spark.plan.truncates import TruncatePoint, drop_before_truncate, drop_truncates, truncates_as_deletes
@@ -180,7 +181,7 @@ def with_key_columns(changes: ChangeBatch, keys: Sequence[str], configured: bool
         elif from_key is None or from_row is None:
             column = from_key if from_key is not None else from_row
         else:
-            column = pc.coalesce(changes.cast_key(name, from_row.type), from_row)
+            column = pc.coalesce(cast_key(changes, name, from_row.type), from_row)
         missing = pc.and_(column.is_null(), needs_key)
         if pc.any(missing).as_py():
             if configured:

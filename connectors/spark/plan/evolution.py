@@ -12,10 +12,12 @@ import pyarrow.compute as pc
 
 from connect.errors import DataError, SchemaError
 from connectors.spark.decode.arrow_casts import as_array
+from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.variant import VARIANT, is_variant
 
 Columns = dict[str, pa.DataType]
 _WIDTHS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_INTEGER_DIGITS = 20
 RESERVED = "__sluice_"
 
 
@@ -248,7 +250,7 @@ def _first_uncastable(column: pa.ChunkedArray, type_: pa.DataType) -> int | None
 
 def _is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
     t = pa.types
-    if is_variant(given) or is_variant(wanted):
+    if given == wanted or is_variant(given) or is_variant(wanted):
         return bool(given == wanted)
     if t.is_struct(given) and t.is_struct(wanted):
         return all(_is_castable(f.type, wanted.field(f.name).type) for f in given if wanted.get_field_index(f.name) >= 0)
@@ -260,22 +262,41 @@ def _is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
         return bool(t.is_integer(wanted) or t.is_floating(wanted) or t.is_decimal(wanted))
     if t.is_floating(given):
         return bool(t.is_float64(wanted))
-    if t.is_decimal(given):
-        return bool(t.is_decimal(wanted))
-    return bool(given == wanted)
+    return bool(t.is_decimal(given) and t.is_decimal(wanted))
+
+
+def cast_key(changes: ChangeBatch, name: str, type_: pa.DataType) -> pa.ChunkedArray:
+    """Casts a field of the record keys to its type in the rows. Raises DataError that names the record."""
+    assert changes.keys is not None
+    column = changes.keys[name]
+    try:
+        return cast_column(column, type_, name)
+    except DataError as e:
+        at = e.args[1] if len(e.args) > 1 else pc.index(column.is_valid(), True).as_py()
+        raise DataError(
+            f"{changes.describe_record(at)}: {column[at].as_py()!r} in the field {name} of the record key, "
+            f"{sql_type(column.type)}, does not fit {sql_type(type_)} of the row"
+        ) from e
 
 
 def _cast(column: pa.ChunkedArray, type_: pa.DataType, path: str, lost: LostValues) -> pa.ChunkedArray:
     if not pa.types.is_nested(type_):
-        return pc.cast(column, type_, safe=True)
+        return _cast_single(column, type_)
     return pa.chunked_array([_cast_nested(as_array(column), type_, path, lost)])
+
+
+def _cast_single(values: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    if pa.types.is_integer(values.type) and pa.types.is_decimal(type_):
+        # Arrow casts an integer only to a decimal that holds every value of its type.
+        values = values.cast(pa.decimal256(_INTEGER_DIGITS + type_.scale, type_.scale))
+    return pc.cast(values, type_, safe=True)
 
 
 def _cast_nested(array: pa.Array, type_: pa.DataType, path: str, lost: LostValues) -> pa.Array:
     if array.type == type_:
         return array
     if not pa.types.is_nested(type_):
-        return pc.cast(array, type_, safe=True)
+        return _cast_single(array, type_)
     mask = array.is_null() if array.null_count else None
     if pa.types.is_struct(type_):
         # Flattened fields are null where the struct is.

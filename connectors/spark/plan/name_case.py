@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from connect.errors import DataError
 from connectors.spark.decode.change_batch import ChangeBatch
-from connectors.spark.plan.evolution import Columns
+from connectors.spark.plan.evolution import Columns, cast_column, sql_type
 
 
 def with_table_names(changes: Sequence[ChangeBatch], table: Columns) -> list[ChangeBatch]:
@@ -51,9 +51,10 @@ def _joined(one: pa.ChunkedArray, other: pa.ChunkedArray, name: str, changes: Ch
     if not one.null_count < len(one):
         return other
     try:
-        return pc.coalesce(one, other.cast(one.type))
-    except pa.ArrowException as e:
-        raise DataError(f"topic {changes.topic}: two fields have the name {name}, apart from case, and other types: {e}") from e
+        return pc.coalesce(one, cast_column(other, one.type, name))
+    except DataError as e:
+        types = f"{sql_type(one.type)} and {sql_type(other.type)}"
+        raise DataError(f"topic {changes.topic}: two fields have the name {name}, apart from case, but the types {types}") from e
 
 
 def _renamed(column: pa.ChunkedArray, wanted: pa.DataType | None, path: str, changes: ChangeBatch) -> pa.ChunkedArray:

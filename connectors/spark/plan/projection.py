@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,11 +19,12 @@ from connectors.spark.decode.change_batch import (
     POSITION,
     SOURCE_MS,
     TOMBSTONE,
+    WITHOUT_ROW,
     ChangeBatch,
     empty_rows,
 )
 from connectors.spark.plan.deduplicate import TOPIC_ID
-from connectors.spark.plan.evolution import Columns, cast_column, without_empty_structs
+from connectors.spark.plan.evolution import Columns, cast_column, cast_key, without_empty_structs
 
 METADATA_TYPES: Columns = {
     config_keys.OP: pa.string(),
@@ -126,17 +128,20 @@ def deleted_metadata(meta: pa.Table, wanted: Sequence[str]) -> dict[str, pa.Scal
 
 
 def image_with_keys(changes: ChangeBatch) -> ChangeBatch:
-    """Fills in columns of the record key where there is no image: tombstones, and deletes without before."""
+    """Fills in columns of the record key where there may be no image: tombstones, and deletes without before. Other records have
+    keys, too, if another table of their topic needs them."""
     image = changes.columns()
-    for name in changes.keys.column_names if changes.keys is not None else ():
-        assert changes.keys is not None
-        key = changes.keys[name]
-        if name not in image.column_names:
-            image = image.append_column(name, key) if image.num_columns else pa.table({name: key})
-            continue
-        own = image[name]
-        filled = pc.coalesce(own, changes.cast_key(name, own.type))
-        image = image.set_column(image.column_names.index(name), name, filled)
+    without_row = pc.fill_null(pc.is_in(changes.meta[OPERATION], WITHOUT_ROW), False)
+    if changes.keys is not None and pc.any(without_row).as_py():
+        keys = pa.table({name: pc.if_else(without_row, changes.keys[name], None) for name in changes.keys.column_names})
+        changes = replace(changes, keys=keys)
+        for name in keys.column_names:
+            if name not in image.column_names:
+                image = image.append_column(name, keys[name]) if image.num_columns else pa.table({name: keys[name]})
+                continue
+            own = image[name]
+            filled = pc.coalesce(own, cast_key(changes, name, own.type))
+            image = image.set_column(image.column_names.index(name), name, filled)
     if not image.num_columns:
         image = empty_rows(changes.num_rows)
     return ChangeBatch(changes.topic, changes.meta, image, None)

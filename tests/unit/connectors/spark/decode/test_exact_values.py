@@ -264,6 +264,47 @@ def test_the_default_of_a_field_replaces_null_in_both_paths() -> None:
         assert found[0].image.schema.field("f").type == pa.int8()
 
 
+INT = {"type": "int32", "optional": True, "default": 7}
+TEXT = {"type": "string", "optional": False}
+
+
+@pytest.mark.parametrize(
+    ("field", "payload", "wanted"),
+    [
+        ({"type": "array", "optional": False, "items": INT}, "[null,1]", [7, 1]),
+        ({"type": "map", "optional": False, "keys": TEXT, "values": INT}, '{"k":null}', [("k", 7)]),
+        ({"type": "array", "optional": False, "items": {"type": "array", "items": INT}}, "[[null]]", [[7]]),
+    ],
+    ids=["array", "map", "nested"],
+)
+def test_the_default_of_an_element_replaces_null_in_all_paths(field: dict[str, Any], payload: str, wanted: list[Any]) -> None:
+    for usual in (True, False):
+        messages = [message(field, payload, usual=usual)]
+        assert column(decoder(schemas=True, fill_defaults=True).decode_raw(buffer(messages), 0)) == [wanted]
+        assert column(decoder(schemas=True).decode_raw(buffer(messages), 0)) != [wanted]
+    connect = JsonConverter().to_connect_data("t", message(field, payload, usual=True))
+    assert column(decoder(schemas=True).decode_records([record(connect.schema, connect.value)])) == [wanted]
+
+
+def test_a_null_value_is_the_default_of_its_schema_and_no_tombstone() -> None:
+    data = b'{"schema":{"type":"int32","optional":true,"default":7},"payload":null}'
+    (found,) = decoder(schemas=True, fill_defaults=True).decode_raw(buffer([data]), 0)
+    assert found.meta["op"].to_pylist() == [None]
+    assert found.image.to_pylist() == [{"value": 7}]
+    (found,) = decoder(schemas=True).decode_raw(buffer([data]), 0)
+    assert found.meta["op"].to_pylist() == ["tombstone"]
+
+
+DECIMAL = {"type": "bytes", "optional": True, "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+
+
+@pytest.mark.parametrize("others", [[], ['"AQ=="'], ["1.5"]], ids=["alone", "in a batch", "beside a number"])
+def test_a_decimal_without_bytes_is_refused_in_all_paths(others: list[str]) -> None:
+    messages = [message(DECIMAL, payload, usual=True) for payload in ['""', *others]]
+    with pytest.raises(DataError, match="a Decimal without bytes"):
+        decoder(schemas=True).decode_raw(buffer(messages), 0)
+
+
 @pytest.mark.parametrize("type_", [pa.float64(), pa.float32()], ids=str)
 @pytest.mark.parametrize("number", ["12345678901234567.89", "-9007199254740993", "0.12345678901234567890123456789", "1e-400"])
 def test_a_number_that_changes_is_found_wherever_it_stands_in_the_text(

@@ -36,7 +36,7 @@ def test_first_record_names_a_new_column() -> None:
 
 
 def test_fields_of_different_records_become_one_column() -> None:
-    (found,) = with_table_names([_changes({"n": pa.array([None, 1, None]), "N": ["5", None, None]})], {})
+    (found,) = with_table_names([_changes({"n": pa.array([None, 1, None]), "N": pa.array([5, None, None], pa.int32())})], {})
     assert found.image.to_pylist() == [{"n": 5}, {"n": 1}, {"n": None}]
 
 
@@ -45,9 +45,10 @@ def test_two_values_for_one_column_name_the_record() -> None:
         with_table_names([_changes({"n": [None, 1], "N": [2, 3]})], {})
 
 
-def test_values_that_do_not_fit_together_are_an_error() -> None:
+@pytest.mark.parametrize("other", [["x", None], ["007", None], [True, None], [0.5, None]], ids=str)
+def test_values_that_do_not_fit_together_are_an_error(other: list[Any]) -> None:
     with pytest.raises(DataError, match="two fields have the name n"):
-        with_table_names([_changes({"n": [None, 1], "N": ["x", None]})], {})
+        with_table_names([_changes({"n": [None, 1], "N": other})], {})
 
 
 def test_two_nested_fields_with_one_name_are_an_error() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,8 @@ from connect.config.schema_contracts import ContractMode, ContractRules, FrozenS
 from connect.errors import DataError
 from connectors.spark.config import TableConfig
 from connectors.spark.decode.change_batch import ChangeBatch
-from connectors.spark.plan.evolution import Columns, merge_columns, missing_columns, with_additions
+from connectors.spark.plan.deduplicate import with_key_columns
+from connectors.spark.plan.evolution import Columns, cast_column, merge_columns, missing_columns, with_additions
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
 from connectors.spark.plan.widening import widened_columns
 from connectors.spark.schema_settings import SchemaSettings
@@ -295,3 +297,37 @@ def test_names_of_new_nested_fields_that_differ_only_in_case_are_refused() -> No
     ):
         with pytest.raises(DataError, match="differ only in case"):
             prepare("add", table, [(given, [None])])
+
+
+@pytest.mark.parametrize("leaf", list(LEAVES), ids=str)
+def test_a_type_fits_itself_wherever_it_is_nested(leaf: pa.DataType) -> None:
+    given, wanted = pa.struct([("a", leaf)]), pa.struct([("a", leaf), ("z", pa.int32())])
+    column = pa.chunked_array([pa.nulls(1, given)])
+    assert cast_column(column, wanted, "s").type == wanted
+    assert cast_column(pa.chunked_array([pa.nulls(1, pa.list_(given))]), pa.list_(wanted), "s").type == pa.list_(wanted)
+
+
+@pytest.mark.parametrize(
+    ("given", "precision", "scale"), [(pa.int32(), 10, 2), (pa.int64(), 20, 2), (pa.int64(), 38, 20)], ids=str
+)
+def test_an_integer_fits_a_decimal_that_holds_its_value(given: pa.DataType, precision: int, scale: int) -> None:
+    wanted = pa.decimal128(precision, scale)
+    assert cast_column(pa.chunked_array([pa.array([5, -5, None], given)]), wanted, "d").to_pylist() == [D(5), D(-5), None]
+    with pytest.raises(DataError, match=r"column d: \d+ does not fit DECIMAL"):
+        cast_column(pa.chunked_array([pa.array([5, 2**31 - 1], given)]), pa.decimal128(9, 2), "d")
+
+
+@pytest.mark.parametrize(
+    ("key", "row"),
+    [
+        (pa.array([None, "007"]), pa.array([7, 7])),
+        (pa.array([5, 5]), pa.array([True, True])),
+        (pa.array([1e300, 0.5]), pa.array([0.5, 0.5], pa.float32())),
+        (pa.array([300, 1]), pa.array([1, 1], pa.int8())),
+    ],
+    ids=["text", "number", "infinity", "width"],
+)
+def test_a_record_key_that_does_not_fit_its_column_is_refused(key: pa.Array, row: pa.Array) -> None:
+    one = replace(changes([1, 2]), image=pa.table({"id": row}), keys=pa.table({"id": key}))
+    with pytest.raises(DataError, match=r"offset \d: .* in the field id of the record key, \w+, does not fit \w+ of the row"):
+        with_key_columns(one, ("id",), False)
