@@ -199,7 +199,8 @@ def config_def() -> ConfigDef:
              doc="Columns that identify a row, unless write.mode=append. Default: the fields of the record key.")  # fmt: skip
     d.define("upsert.index.max.keys", t.LONG, 50_000_000, validator=at_least(0), importance=low, group="Table",
              doc="Maximum number of rows of a table whose keys the task indexes (16 to 24 bytes each) to find the rows that an "
-             "upsert replaces. In larger tables Spark finds them, which takes longer.")  # fmt: skip
+             "upsert replaces. In larger Delta tables Spark finds them, which takes longer; larger Iceberg tables are "
+             "refused.")  # fmt: skip
     d.define(PARTITION_COLUMNS, t.LIST, "", importance=medium, group="Table",
              doc="Columns by which new tables are partitioned. Existing tables stay as they are. With Iceberg also days(c), "
              "bucket(c, 16), truncate(c, 4), and other transforms of a column.")  # fmt: skip
@@ -221,8 +222,8 @@ def config_def() -> ConfigDef:
              "none.")  # fmt: skip
     d.define(EVOLUTION, t.STRING, ADD, validator=EVOLUTIONS, importance=medium, group="Table",
              doc="How to handle a column that the table lacks: add creates it, none omits it, fail fails the task. widen creates "
-             "it, and widens the columns of Delta tables whose type is too narrow. lenient alters nothing: what the table cannot "
-             "hold goes into rescue.column. schema.evolution.<table> sets it for one table.")  # fmt: skip
+             "it, and widens the columns of Delta and Iceberg tables whose type is too narrow. lenient alters nothing: what the "
+             "table cannot hold goes into rescue.column. schema.evolution.<table> sets it for one table.")  # fmt: skip
     d.define("rescue.column", t.STRING, "_rescued_data", validator=_check_rescue_column, importance=low, group="Table",
              doc="Column for values that the table cannot hold, with schema.evolution=lenient: JSON text by field.")  # fmt: skip
     d.define(JSON_COLUMNS, t.STRING, "string", validator=one_of("string", "variant"), importance=medium, group="Table",
@@ -236,8 +237,8 @@ def config_def() -> ConfigDef:
     define_schema_keys(d)
     d.define("metadata.columns", t.LIST, None, validator=_check_metadata, importance=medium, group="Table",
              doc=f"Metadata columns to write, of {', '.join(METADATA_COLUMNS)}, or none. Default: "
-             f"{', '.join(APPEND_METADATA)} for append and changelogs, none for upsert (delete.mode=soft always adds "
-             "__deleted).")  # fmt: skip
+             f"{', '.join(APPEND_METADATA)} for append and changelogs, none for others. delete.mode=soft always adds __deleted, "
+             "sequence.by=source __seq, and scd2 its columns.")  # fmt: skip
     d.define("append.tombstones", t.STRING, "keep", validator=one_of("keep", IGNORE), importance=low, group="Table",
              doc="Whether append writes a record without a value as a row (with __op 'tombstone'): keep or ignore.")  # fmt: skip
     d.define("unavailable.value.placeholder", t.STRING, UNAVAILABLE, validator=NonEmpty(), importance=low, group="Table",
@@ -266,7 +267,7 @@ def config_def() -> ConfigDef:
              doc="Maximum number of records that a task holds: waiting or being committed, in all tables together. When half of "
              "it is used, commits start early; when all is used, consumption pauses.")  # fmt: skip
     d.define("commit.max.bytes", t.LONG, 256 << 20, validator=at_least(1 << 20), importance=low, group="Commit",
-             doc="Like commit.max.records, in bytes of decoded records.")  # fmt: skip
+             doc="Like commit.max.records, in bytes of records, decoded or not.")  # fmt: skip
     d.define(ENGINE, t.STRING, AUTO, validator=one_of(AUTO, WORKER, EXECUTORS), importance=medium, group="Engine",
              doc="Where records are decoded and data files are written: worker for low latency, executors (of Spark) for "
              "backlogs and clusters. auto uses the executors of a cluster while a task lags by executors.min.records, and else "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SparkSink(SinkConnector):
-    """Writes change events or plain records into Delta tables, or appends them to Parquet tables; one table per topic."""
+    """Writes change events or plain records into Delta or Iceberg tables, or appends them to Parquet tables."""
 
     version = sluice_version()
     open_prefixes: ClassVar[tuple[str, ...]] = (

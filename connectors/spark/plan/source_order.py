@@ -47,7 +47,8 @@ def with_source_order(changes: ChangeBatch) -> ChangeBatch:
         what = "record is no change event, so it" if changes.meta[OPERATION][at].as_py() is None else "change event"
         raise DataError(
             f"{changes.describe_record(at)}: the {what} has no position in the source's log, which {SEQUENCE_BY}=source needs: "
-            "source.sequence or source.lsn of PostgreSQL, or source.file and source.pos of MySQL and MariaDB; set "
+            "source.sequence or source.lsn of PostgreSQL, source.file and source.pos of MySQL and MariaDB, or those of Sluice's "
+            "other sources; set "
             f"{SEQUENCE_BY}=log"
         )
     meta = changes.meta.set_column(changes.meta.column_names.index(POSITION), POSITION, positions)

@@ -78,7 +78,7 @@ class Upsert:
 
     by_source: bool = False
     """The table's rows have positions, and a change that is older than its row is ignored
-    (:mod:`connectors.spark.tables.files.source_order`)."""
+    (:mod:`connectors.spark.tables.source_order`)."""
 
     @property
     def searched(self) -> pa.Table:
