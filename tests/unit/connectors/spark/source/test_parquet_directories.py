@@ -311,8 +311,10 @@ class Arrivals:
         feed = directory_feed.DirectoryFeed(fs.LocalFileSystem(), folder, folder, config, position)
         for item in feed.items():
             if isinstance(item, FeedBatch):
+                assert item.changes.after is not None
+                assert item.offset_after is not None
                 self.read += item.changes.after["id"].to_pylist()
-                self.offset = dict(item.offset_after(item.first_row + len(item.changes)))
+                self.offset = item.offset_after(item.first_row + len(item.changes))
                 max_batches -= 1
                 if not max_batches:
                     return
