@@ -23,7 +23,9 @@ def test_table_stays_the_same_topic_for_the_whole_query() -> None:
     stream = SpoolStreamReader(GIVEN, StructType(), False)
     found: list[Any] = []
     for topics in ([], ["shop.orders"], ["shop.orders", "orders"]):
-        reader: Any = SimpleNamespace(directory=Path("/spools/a"), id="s", topics=lambda names=topics: dict.fromkeys(names, []))
+        reader: Any = SimpleNamespace(
+            directory=Path("/spools/a"), id="s", topics=lambda names=topics: {name: [] for name in names}
+        )
         found += stream._partitions(parse_options(GIVEN), reader, [])
     assert [part.topic for part in found] == ["orders", "shop.orders", "shop.orders"]
     assert all(isinstance(part, SpoolPartition) and part.unavailable == "nothing" for part in found)
