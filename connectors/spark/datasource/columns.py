@@ -30,13 +30,17 @@ RECORDS = pa.schema(
 
 
 def topic_of_table(table: str, topics: Sequence[str]) -> str | None:
-    """Returns the topic with this name, or the only one that ends with it after a dot; None if there is none. Raises DataError
-    if there are several."""
-    if table in topics:
-        return table
-    found = [topic for topic in topics if topic.endswith(f".{table}")]
-    if len(found) > 1:
-        raise DataError(f"table {table} could be any of the topics {', '.join(found)}: use one of these names")
+    """Returns the topic with this name, or the only one that ends with it after a dot; None if there is none.
+
+    ``topics`` are in the order of their first records. A topic with this name counts only if no other one could be meant before:
+    otherwise, the same query would read another topic from its next start on. Raises DataError if several could be meant.
+    """
+    found = [topic for topic in topics if topic == table or topic.endswith(f".{table}")]
+    if found and found[0] != table and len(found) > 1:
+        raise DataError(
+            f"table {table} could be any of the topics {', '.join(found)}: use a name that only one of them ends with"
+            + (f", or give the topic {table} another name with a transformation (RegexRouter)" if table in found else "")
+        )
     return found[0] if found else None
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.properties import read_properties
 from connect.errors import ConfigError
 from connect.spool.config import KEYS, SpoolSettings, parse_settings
@@ -19,6 +20,8 @@ START = "startingOffsets"
 FILE = "connector.properties"
 SCHEMA_TIMEOUT = "schemaTimeoutSeconds"
 CONFIRMED = "confirmed"
+PLACEHOLDER = "unavailable.value.placeholder"
+"""Of the connector, and of a sink."""
 _OWN = (TABLE, BOUNDS, MAX_ROWS, PARTITIONS, START, FILE, SCHEMA_TIMEOUT)
 
 
@@ -39,6 +42,11 @@ class SourceOptions:
     """What the spooler gets: the connector's configuration, and the settings of the spool."""
     similar: Mapping[str, str]
     """By key of the connector: the option above that the user may have meant, if there is no such key."""
+
+    @property
+    def unavailable(self) -> str:
+        """The placeholder with which the connector writes unavailable values."""
+        return self.properties.get(PLACEHOLDER) or UNAVAILABLE_VALUE
 
     @property
     def reads_columns(self) -> bool:

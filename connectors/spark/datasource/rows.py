@@ -10,12 +10,15 @@ import pyarrow.compute as pc
 from connect.converters.json.converter import JsonConverter
 from connect.errors import DataError
 from connect.spool.segments import restore_bytes, restore_headers
+from connectors.spark.config_keys import UNAVAILABLE
 from connectors.spark.datasource.columns import OP, RECORDS, ROW_POSITION, TS, UNCHANGED, UTC
 from connectors.spark.datasource.spool_decoder import SpoolDecoder, read_value_schema
+from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.decode.change_batch import MESSAGE, OPERATION, POSITION, SEQUENCE, SOURCE_MS, TOMBSTONE, ChangeBatch
 from connectors.spark.decode.layouts import detect_layout
 from connectors.spark.decode.toast import placeholders
 from connectors.spark.decode.topic_decoder import TopicDecoder
+from connectors.spark.plan.evolution import cast_column
 
 _BATCH_ROWS = 20_000
 _NUMBER_WIDTH = 20
@@ -55,10 +58,12 @@ def _columns_of(text: str) -> pa.Schema:
 class TypedRows:
     """Decodes the records of one topic into rows of the columns that Spark wants. Not thread-safe."""
 
-    def __init__(self, topic: str, columns: pa.Schema, *, ignores_others: bool) -> None:
-        """``ignores_others``: columns that Spark does not want are left out; else they are an error."""
+    def __init__(self, topic: str, columns: pa.Schema, unavailable: str = UNAVAILABLE, *, ignores_others: bool) -> None:
+        """``unavailable`` is the placeholder for unavailable values. ``ignores_others``: columns and nested fields that Spark
+        does not want are left out; else they are an error."""
         self._topic = topic
         self._columns = columns
+        self._unavailable = unavailable
         self._ignores_others = ignores_others
         converter = JsonConverter()
         decoder = TopicDecoder(
@@ -104,7 +109,7 @@ class TypedRows:
         for field in self._columns:
             if field.name in image.column_names:
                 column = image[field.name]
-                if (mask := placeholders(column)) is not None:
+                if (mask := placeholders(column, self._unavailable)) is not None:
                     unchanged.append((field.name, mask))
                     column = pc.if_else(mask, pa.scalar(None, column.type), column)
                 columns.append(self._cast(batch, field, column))
@@ -128,20 +133,22 @@ class TypedRows:
                 )
 
     def _cast(self, batch: ChangeBatch, field: pa.Field, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        if column.type == field.type:
-            return column
         try:
-            return pc.cast(column, field.type)
-        except pa.ArrowException as e:
+            return cast_column(column, field.type, field.name, drops_fields=self._ignores_others)
+        except DataError as e:
+            is_value = len(e.args) > 1
+            at = e.args[1] if is_value else 0
+            value = f": {as_array(column.slice(at, 1)).to_string(skip_new_lines=True)[1:-1]}" if is_value else ""
             raise DataError(
-                f"{self._describe(batch)}: column {field.name} of type {column.type} does not fit the query's {field.type}: {e}. "
-                "Start the query again to read the new type, or give it with .schema(...)"
+                f"{self._describe(batch, at)}: column {field.name} of type {column.type} does not fit the query's {field.type}"
+                f"{value}. Start the query again to read the new type; or give one that holds all values with .schema(...), and "
+                "convert them in the query (CAST)"
             ) from e
 
-    def _describe(self, batch: ChangeBatch) -> str:
-        position = batch.meta[POSITION][0].as_py()
-        at = "" if position is None else f", source position {position}"
-        return f"topic {self._topic}, row {batch.location(0)[1]} of the spool{at}"
+    def _describe(self, batch: ChangeBatch, at: int = 0) -> str:
+        position = batch.meta[POSITION][at].as_py()
+        shown = "" if position is None else f", source position {position}"
+        return f"topic {self._topic}, row {batch.location(at)[1]} of the spool{shown}"
 
 
 def _positions(meta: pa.Table) -> pa.ChunkedArray:

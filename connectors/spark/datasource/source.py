@@ -99,6 +99,8 @@ class SpoolPartition(InputPartition):
     schemas: Mapping[str, str]
     topic: str | None
     """The topic of the table; None reads records."""
+    unavailable: str
+    """The placeholder for unavailable values."""
 
 
 @dataclass(frozen=True)
@@ -159,16 +161,18 @@ class _SpoolRows:
         self._given = given
         self._schema = schema
         self._has_own_schema = has_own_schema
+        self._topic: str | None = None
+        """The topic of the table, once it has records: one for the whole query, whatever topics appear later."""
 
     def _partitions(self, options: SourceOptions, reader: SpoolReader, slices: list[SpoolSlice]) -> list[InputPartition]:
         """Divides rows into partitions of about the same size."""
         topic = None
         if options.table is not None:
-            topics = reader.topics()
-            topic = topic_of_table(options.table, list(topics)) or options.table
+            self._topic = self._topic or topic_of_table(options.table, list(reader.topics()))
+            topic = self._topic or options.table
             slices = [one for one in slices if topic in one.entry.topics]
         if not slices:
-            return [SpoolPartition(str(reader.directory), reader.id, (), {}, topic)]
+            return [SpoolPartition(str(reader.directory), reader.id, (), {}, topic, options.unavailable)]
         target = max(_MIN_PARTITION_BYTES, sum(one.size_bytes for one in slices) // options.partitions)
         groups: list[list[SpoolSlice]] = [[]]
         size_bytes = 0
@@ -179,7 +183,8 @@ class _SpoolRows:
             groups[-1].append(one)
             size_bytes += one.size_bytes
         schemas = dict(reader.schemas)
-        return [SpoolPartition(str(reader.directory), reader.id, tuple(group), schemas, topic) for group in groups]
+        place = str(reader.directory), reader.id
+        return [SpoolPartition(*place, tuple(group), schemas, topic, options.unavailable) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads one partition. Runs in an executor, perhaps again."""
@@ -196,7 +201,8 @@ class _SpoolRows:
         columns = to_arrow_schema(self._schema)
         rows = None
         if partition.topic is not None:
-            rows = TypedRows(partition.topic, columns, ignores_others=not self._has_own_schema)
+            ignores_others = not self._has_own_schema
+            rows = TypedRows(partition.topic, columns, partition.unavailable, ignores_others=ignores_others)
         is_empty = True
         for one in partition.slices:
             stored, first = one.read(directory), one.entry.first_row + one.first

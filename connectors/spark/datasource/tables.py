@@ -24,7 +24,7 @@ from connectors.spark.config import SparkSinkConfig, parse_config
 from connectors.spark.config_keys import DELTA, PARQUET
 from connectors.spark.datasource.bounds import BOUNDS, slices_between
 from connectors.spark.datasource.options import BOUNDS as BOUNDS_OPTION
-from connectors.spark.datasource.options import parse_options
+from connectors.spark.datasource.options import PLACEHOLDER, parse_options
 from connectors.spark.datasource.spool_decoder import SpoolDecoder
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.raw_buffer import RawBuffer, RawHeaders
@@ -77,7 +77,7 @@ class SpoolTables:
             raise ConfigError.invalid("table", options.table, "SpoolTables writes all tables; choose them with topics of a sink")
         self._spool = options.spool.location
         self._reader = SpoolReader(self._spool)
-        self._sinks = [_Sink(spark, given, self._identify) for given in sinks]
+        self._sinks = [_Sink(spark, {PLACEHOLDER: options.unavailable, **given}, self._identify) for given in sinks]
         names = [sink.config.connector for sink in self._sinks]
         if len(set(names)) < len(names):
             raise ConfigError(

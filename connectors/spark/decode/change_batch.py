@@ -123,7 +123,8 @@ class ChangeBatch:
         return result
 
     def texts_at(self, path: Sequence[str]) -> pa.ChunkedArray:
-        """The values of a field of the rows as texts; null where it is missing."""
+        """The values of a field of the rows as texts; null where it is missing. Raises DataError that names the record for a
+        value that is no text."""
         first, *nested = path
         missing = pa.chunked_array([pa.nulls(self.num_rows, pa.string())])
         if first not in self.image.column_names:
@@ -133,7 +134,16 @@ class ChangeBatch:
             if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
                 return missing
             column = pc.struct_field(column, name)
-        return column.cast(pa.string())
+        field = ".".join(path)
+        if pa.types.is_nested(column.type):
+            at = pc.index(column.is_valid(), True).as_py()
+            if at < 0:
+                return missing
+            raise DataError(f"{self.describe_record(at)}: the field {field} has several values, and not a text")
+        try:
+            return column.cast(pa.string())
+        except pa.ArrowException as e:
+            raise DataError(f"topic {self.topic}: the field {field} is no text: {e}") from e
 
     def location(self, index: int) -> tuple[TopicPartition, int]:
         """The record's partition and offset."""

@@ -31,7 +31,7 @@ from connectors.spark.decode.present_fields import rows_with
 from connectors.spark.decode.toast import placeholders
 from connectors.spark.plan.evolution import cast_key
 from connectors.spark.plan.key_changes import follow_key_changes, has_moved
-from connectors.spark.plan.key_equality import last_rows, number_keys
+from connectors.spark.plan.key_equality import first_rows, last_rows, number_keys
 from connectors.spark.plan.truncates import TruncatePoint, drop_before_truncate, drop_truncates, truncates_as_deletes
 
 TOPIC_ID = "topic"
@@ -42,8 +42,9 @@ _NULLS = "nulls"
 @dataclass(frozen=True, slots=True)
 class DeduplicatedChanges:
     """One row per key. ``deleted`` marks keys whose last change was a delete; ``keep`` marks, by column, rows that keep the
-    table's value. ``truncate`` deletes all rows that are older. ``unavailable`` counts values that are null because they are
-    unavailable. ``missing`` marks the rows of ``keep`` that keep a value because no change had the column."""
+    table's value; without one, they have that of ``rows``. ``truncate`` deletes all rows that are older. ``unavailable`` counts
+    values that are null because they are unavailable. ``missing`` marks the rows of ``keep`` without an unavailable value: no
+    change had the column, or the row begins with a soft delete."""
 
     rows: pa.Table
     meta: pa.Table
@@ -124,6 +125,8 @@ def latest_of_sorted(
     if keep and delete_mode != SOFT:
         changes = _without_values(changes, keep, deleted)
     if delete_mode == SOFT and pc.any(deleted).as_py():
+        for name, mask in find_unavailable(changes.image, keys, pc.invert(deleted), unavailable).items():
+            changes = _without_values(changes, [name], mask)
         # A delete does not set the other columns: the row keeps its last values.
         keep |= {c: pc.or_(keep[c], deleted) if c in keep else deleted for c in changes.image.column_names if c not in keys}
     latest = _take_latest(changes, keys, deleted, keep, lost if missing else None, truncate)
@@ -240,28 +243,30 @@ def _take_latest(
         return DeduplicatedChanges(changes.image, changes.meta, deleted, {}, truncate)
     numbers = number_keys([changes.image[k] for k in keys], count)
     last = pa.array(last_rows(numbers))
-    if len(last) == count:
-        kept = {c: m for c, m in keep.items() if pc.any(m).as_py()}
-        missing = {} if lost is None else {c: pc.and_(m, pc.invert(lost[c])) if c in lost else m for c, m in kept.items()}
-        return DeduplicatedChanges(changes.image, changes.meta, deleted, kept, truncate, missing=missing)
-    rows, kept, missing = changes.image.take(last), {}, {}
+    rows, meta, is_deleted = changes.image, changes.meta, deleted
+    if len(last) < count:
+        rows, meta, is_deleted = rows.take(last), meta.take(last), pc.take(deleted, last)
+    kept, missing = {}, {}
     is_own = pc.invert(pa.array(has_moved(changes.meta)).take(last))
+    # A row that the table lacks begins with the image of a soft delete, whatever is committed together with it.
+    first = pa.array(first_rows(numbers))
+    begun_at = pc.if_else(pc.and_(pc.take(deleted, first).combine_chunks(), is_own), first, None)
     for column, mask in keep.items():
-        open_ = pc.take(mask, last)
-        if not pc.any(open_).as_py():
+        is_open = pc.take(mask, last).combine_chunks()
+        if not pc.any(is_open).as_py():
             continue
         # By key: the last change that has the value.
         value_at = pa.array(last_rows(numbers, np.flatnonzero(~mask.to_numpy())))
-        known = pc.and_(open_, pa.chunked_array([pc.and_(pc.greater_equal(value_at, 0), is_own)]))
-        if pc.any(known).as_py():
-            earlier = changes.image[column].take(pc.if_else(known.combine_chunks(), value_at, last))
-            rows = rows.set_column(rows.column_names.index(column), column, earlier)
-        kept[column] = pc.and_(open_, pc.invert(known))
+        is_known = pc.and_(is_open, pc.and_(pc.greater_equal(value_at, 0), is_own))
+        is_kept = pc.and_(is_open, pc.invert(is_known))
+        found = changes.image[column].take(pc.if_else(is_known, value_at, pc.if_else(is_open, begun_at, last)))
+        rows = rows.set_column(rows.column_names.index(column), column, found)
+        kept[column] = pa.chunked_array([is_kept])
+        missing[column] = pc.and_(kept[column], found.is_valid())
         if lost is not None:
-            missing[column] = kept[column]
-            if column in lost:
-                has_lost = last_rows(numbers, np.flatnonzero(lost[column].to_numpy())) >= 0
-                missing[column] = pc.and_(kept[column], pa.chunked_array([pa.array(~has_lost)]))
+            was_lost = lost[column].to_numpy() if column in lost else np.zeros(count, bool)
+            never_lost = pa.array(last_rows(numbers, np.flatnonzero(was_lost)) < 0)
+            missing[column] = pc.or_(missing[column], pc.and_(kept[column], pa.chunked_array([never_lost])))
     kept = {c: m for c, m in kept.items() if pc.any(m).as_py()}
-    missing = {c: m for c, m in missing.items() if c in kept}
-    return DeduplicatedChanges(rows, changes.meta.take(last), pc.take(deleted, last), kept, truncate, missing=missing)
+    missing = {c: m for c, m in missing.items() if c in kept and pc.any(m).as_py()}
+    return DeduplicatedChanges(rows, meta, is_deleted, kept, truncate, missing=missing)

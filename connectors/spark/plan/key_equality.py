@@ -54,3 +54,10 @@ def last_rows(numbers: Ints, rows: Ints | None = None) -> Ints:
     last = np.full(numbers.max(initial=-1) + 1, -1, np.int64)
     last[numbers[rows]] = rows  # of several rows, the last one remains
     return last
+
+
+def first_rows(numbers: Ints) -> Ints:
+    """By number of a key: its first row."""
+    first = np.zeros(numbers.max(initial=-1) + 1, np.int64)
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of several rows, the first one remains
+    return first

@@ -52,7 +52,8 @@ def merge_statement(
     """MERGE of deduplicated changes: one source row per key.
 
     ``columns`` are the table's columns, ``present`` those that the changes have: the others become null because the source no
-    longer has them. ``kept`` are columns with a flag to keep the table's value; an inserted row, which has none, gets null.
+    longer has them. ``kept`` are columns with a flag to keep the table's value; an inserted row has that of the source, which
+    is null if it is unavailable.
     ``bounds`` are those of the first key column (:func:`key_bounds`), which let Delta skip files.
     ``soft_flag`` is the column that marks soft deletes, which keep all columns that they do not have.
     """
@@ -62,7 +63,7 @@ def merge_statement(
     sets = ", ".join(f"t.{quote(c)} = {_updated(c, present, kept, soft_flag)}" for c in columns if c not in keys)
     inserted = [c for c in columns if c in present]
     names = ", ".join(quote(c) for c in inserted)
-    values = ", ".join(_inserted(c, kept, soft_flag) for c in inserted)
+    values = ", ".join(f"s.{quote(c)}" for c in inserted)
     parts = [f"MERGE INTO {target} AS t USING {quote(source)} AS s ON {' AND '.join(match)}"]
     if deletes:
         parts.append(f"WHEN MATCHED AND s.{quote(DELETE_FLAG)} THEN DELETE")
@@ -79,16 +80,6 @@ def _updated(column: str, present: Collection[str], kept: Collection[str], soft_
     if column in kept:
         return f"CASE WHEN s.{quote(KEEP_PREFIX + column)} THEN t.{quote(column)} ELSE s.{quote(column)} END"
     return f"s.{quote(column)}"
-
-
-def _inserted(column: str, kept: Collection[str], soft_flag: str | None) -> str:
-    value = f"s.{quote(column)}"
-    if column not in kept:
-        return value
-    unavailable = f"s.{quote(KEEP_PREFIX + column)}"
-    if soft_flag is not None:  # a soft delete keeps its own image, which has no unavailable values
-        unavailable += f" AND NOT s.{quote(soft_flag)}"
-    return f"CASE WHEN {unavailable} THEN NULL ELSE {value} END"
 
 
 def missing_rows_query(target: str, source: str, keys: Sequence[str], soft_flag: str | None = None) -> str:

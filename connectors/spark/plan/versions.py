@@ -136,10 +136,12 @@ def _fill_lacking(
             column = pc.if_else(deletes, pa.scalar(None, column.type), column)
         is_known = (source >= first) & ~moved
         taken = np.where(lacks & is_known, source, numbers)
-        image = image.set_column(image.column_names.index(name), name, column.take(pa.array(taken)))
+        column = column.take(pa.array(taken))
         if lacks.any():
             keep[name] = lacks & ~is_known
+            column = pc.if_else(pa.array(keep[name]), pa.scalar(None, column.type), column)
             lacking[name] = without & ~is_known
+        image = image.set_column(image.column_names.index(name), name, column)
     return image, keep, lacking
 
 

@@ -186,7 +186,8 @@ def _replacements(before: pa.Table | None, rows: pa.Table, places: Ints64) -> Fe
 
 
 def rows_equal(left: pa.Table, right: pa.Table) -> Mask:
-    """Which rows of two tables with the same columns are equal; nulls are equal to each other, and so are equal NaNs."""
+    """Which rows of two tables with the same columns are equal. Also in nested values, nulls are equal to each other, so are
+    equal NaNs, 0.0 differs from -0.0, and maps have an order."""
     equal = np.ones(left.num_rows, bool)
     for name in left.column_names:
         equal &= _values_equal(as_array(left[name]), as_array(right[name]))
@@ -194,13 +195,46 @@ def rows_equal(left: pa.Table, right: pa.Table) -> Mask:
 
 
 def _values_equal(left: pa.Array, right: pa.Array) -> Mask:
-    if pa.types.is_nested(left.type):
-        return np.array([a == b for a, b in zip(left.to_pylist(), right.to_pylist(), strict=True)], bool)
+    # Not as Python's values: those end with the year 9999, and 0.0 equals -0.0 there.
+    type_ = left.type
+    if not pa.types.is_nested(type_):
+        return _leaves_equal(left, right)
+    valid = _mask(pc.and_(left.is_valid(), right.is_valid()))
+    equal = _mask(pc.and_(left.is_null(), right.is_null()))
+    if pa.types.is_struct(type_):
+        members = valid
+        for place in range(type_.num_fields):
+            members = members & _values_equal(left.field(place), right.field(place))
+        return equal | members
+    places = np.flatnonzero(valid & (np.diff(left.offsets) == np.diff(right.offsets)))
+    rows = pa.array(places, pa.int64())
+    (parts, offsets), (others, _) = _elements(left.take(rows)), _elements(right.take(rows))
+    same = np.ones(offsets[-1], bool)
+    for part, other in zip(parts, others, strict=True):
+        same &= _values_equal(part, other)
+    differences = np.concatenate(([0], np.cumsum(~same)))[offsets]
+    equal[places[differences[1:] == differences[:-1]]] = True
+    return equal
+
+
+def _elements(lists: pa.Array) -> tuple[Sequence[pa.Array], Ints64]:
+    """The elements of all lists without nulls, of maps keys and items, and where those of each list begin and end."""
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    first, count = offsets[0], offsets[-1] - offsets[0]
+    parts = (lists.keys, lists.items) if pa.types.is_map(lists.type) else (lists.values,)
+    return [part.slice(first, count) for part in parts], offsets - first
+
+
+def _leaves_equal(left: pa.Array, right: pa.Array) -> Mask:
     if pa.types.is_floating(left.type):
         bits = pa.int32() if pa.types.is_float32(left.type) else pa.int64()
         left, right = left.view(bits), right.view(bits)
     same = pc.fill_null(pc.equal(left, right), False)
     if left.null_count or right.null_count:
         same = pc.or_(same, pc.and_(left.is_null(), right.is_null()))
-    mask: Mask = same.to_numpy(zero_copy_only=False)
+    return _mask(same)
+
+
+def _mask(array: pa.Array) -> Mask:
+    mask: Mask = array.to_numpy(zero_copy_only=False)
     return mask

@@ -4,8 +4,9 @@ code with the one that wrote it."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pyarrow as pa
 from connect.errors import ConfigError, ConnectError, NotFoundError
 from connect.verification import ColumnType, KeyFilter, PartitionEvents, TargetRows, TargetTable
 from connectors.spark.config import SparkSinkConfig
-from connectors.spark.config_keys import DELTA, ICEBERG, MAIN_BRANCH
+from connectors.spark.config_keys import DELTA, ICEBERG, MAIN_BRANCH, SEQ, SOURCE_TS
 from connectors.spark.s3_settings import S3Settings, is_s3, read_s3_settings
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ _MAX_FILTER_VALUES = 20_000
 _MOST_REPEATED = 1000
 _DELETES = "('d', 'tombstone')"
 _TOPIC, _PLACE = "__topic", ("__partition", "__offset")
+_ORDER = (SEQ, SOURCE_TS)
+"""What tells which events of a key are newer if they are in several partitions, the most exact first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,36 @@ class RowSelection:
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         if not self.is_log:
             return f"SELECT {shown} FROM t{where}"
-        by = ", ".join(map(_quoted, self.key))
-        newest = f"row_number() OVER (PARTITION BY {by} ORDER BY __partition, __offset DESC) AS __newest"
-        inner = f"SELECT {shown}, __op, {newest} FROM t{where}"
-        return f"SELECT {shown} FROM ({inner}) AS events WHERE __newest = 1 AND (__op IS NULL OR __op NOT IN {_DELETES})"
+        by, places = ", ".join(map(_quoted, self.key)), ", ".join(_places(types))
+        # Offsets order the events of one partition. Those of a key are in several ones after partitions were added.
+        seen = [f"max({name}) OVER (PARTITION BY {by}, {places}) AS __seen{name}" for name in _order(types)]
+        needed = dict.fromkeys([*columns, *self.key, "__op", *_places(types), "__offset"])
+        events = f"SELECT {', '.join([*map(_quoted, needed), *seen])} FROM t{where}"
+        order = [*(f"__seen{name} DESC NULLS LAST" for name in _order(types)), places, "__offset DESC"]
+        newest = f"row_number() OVER (PARTITION BY {by} ORDER BY {', '.join(order)}) AS __newest"
+        inner = f"SELECT {shown}, __op AS __operation, {newest} FROM ({events}) AS seen"
+        return (
+            f"SELECT {shown} FROM ({inner}) AS events "
+            f"WHERE __newest = 1 AND (__operation IS NULL OR __operation NOT IN {_DELETES})"
+        )
+
+    def unordered_sql(self, types: Mapping[str, pa.DataType]) -> str:
+        """The query that counts, as ``keys``, keys of a log of which the newest event is not known."""
+        by, places = ", ".join(map(_quoted, self.key)), ", ".join(_places(types))
+        seen = "".join(f", max({name}) AS __seen{name}" for name in _order(types))
+        alike = "".join(f", __seen{name}" for name in _order(types))
+        of_places = f"SELECT {by}{seen} FROM t GROUP BY {by}, {places}"
+        keys = f"SELECT DISTINCT {by} FROM ({of_places}) AS places GROUP BY {by}{alike} HAVING count(*) > 1"
+        return f"SELECT count(*) AS keys FROM ({keys}) AS unordered"
+
+
+def _places(columns: Container[str]) -> list[str]:
+    """The columns of a log that name the partition of an event."""
+    return [name for name in (_TOPIC, _PLACE[0]) if name in columns]
+
+
+def _order(columns: Container[str]) -> list[str]:
+    return [name for name in _ORDER if name in columns]
 
 
 def _can_filter(type_: pa.DataType | None, only: KeyFilter) -> bool:
@@ -112,7 +141,7 @@ class EventLog(LakeTable):
     """Implements :class:`connect.verification.EventTable`."""
 
     def partition_events(self) -> Sequence[PartitionEvents]:
-        by = [name for name in (_TOPIC, _PLACE[0]) if name in self._files.schema.names]
+        by = _places(self._files.schema.names)
         partition, offset, places = _quoted(_PLACE[0]), _quoted(_PLACE[1]), ", ".join(map(_quoted, by))
         columns = [*by, _PLACE[1]]
         counted = self._files.select(
@@ -120,6 +149,8 @@ class EventLog(LakeTable):
             f"max({offset}) AS last FROM t GROUP BY {places} ORDER BY {partition}",
             columns,
         )
+        if len(counted) > 1:
+            self._require_order()
         repeated: dict[tuple[str | None, int], list[int]] = {}
         if any(one["events"] > one["offsets"] for one in counted):
             for one in self._files.select(
@@ -140,6 +171,17 @@ class EventLog(LakeTable):
             )
             for one in counted
         ]
+
+    def _require_order(self) -> None:
+        types = {field.name: field.type for field in self._files.schema}
+        needed = list(dict.fromkeys([*self._selection.key, *_places(types), *_order(types)]))
+        unordered = self._files.select(self._selection.unordered_sql(types), needed)[0]["keys"]
+        if unordered:
+            raise ConfigError(
+                f"the newest event of {unordered} keys is not known: their events are in several partitions, as after partitions "
+                f"were added, and the table does not tell which came later ({SEQ}, or different values of {SOURCE_TS}). Verify "
+                f"an upsert table, or a new table with {SEQ} in metadata.columns"
+            )
 
 
 def column_type(type_: pa.DataType) -> ColumnType:
@@ -173,15 +215,29 @@ def column_type(type_: pa.DataType) -> ColumnType:
 def python_values(column: pa.Array) -> list[Any]:
     """The values of a column. Dates are days; times and timestamps are microseconds, because Python's end with the year 9999.
     Maps are dicts, so that an empty one is no list."""
-    type_ = column.type
-    if pa.types.is_date(type_):
-        return list(column.cast(pa.date32()).cast(pa.int32()).to_pylist())
-    if pa.types.is_timestamp(type_):
-        return list(column.cast(pa.timestamp("us", type_.tz)).cast(pa.int64()).to_pylist())
-    if pa.types.is_time(type_):
-        return list(column.cast(pa.time64("us")).cast(pa.int64()).to_pylist())
+    column = _with_numbers(column)
     values = column.to_pylist()
-    return [_with_dicts(value, type_) for value in values] if _has_map(type_) else list(values)
+    return [_with_dicts(value, column.type) for value in values] if _has_map(column.type) else list(values)
+
+
+def _with_numbers(column: pa.Array) -> pa.Array:
+    """The values with dates, times, and timestamps as numbers, also in arrays."""
+    type_, lists = column.type, 0
+    while pa.types.is_list(type_):
+        type_, lists = type_.value_type, lists + 1
+    if pa.types.is_date(type_):
+        plain = pa.date32(), pa.int32()
+    elif pa.types.is_timestamp(type_):
+        plain = pa.timestamp("us", type_.tz), pa.int64()
+    elif pa.types.is_time(type_):
+        plain = pa.time64("us"), pa.int64()
+    else:
+        return column
+    for wanted in plain:
+        for _ in range(lists):
+            wanted = pa.list_(wanted)
+        column = column.cast(wanted)
+    return column
 
 
 def _has_map(type_: pa.DataType) -> bool:
@@ -336,13 +392,21 @@ class _ParquetFiles(_ArrowFiles):
         from connectors.spark.tables.staging import open_location
 
         files, folder = open_location(location, s3, "table.location")
+        open_files = partial(dataset.dataset, folder, filesystem=files, format="parquet", exclude_invalid_files=False)
         try:
-            self._dataset = dataset.dataset(folder, filesystem=files, format="parquet", exclude_invalid_files=False)
+            fragments = list(open_files().get_fragments())
         except FileNotFoundError as e:
             raise NotFoundError(f"there is no Parquet table at {location}") from e
+        schemas = [fragment.physical_schema for fragment in fragments]
+        try:
+            # Older files lack columns, and nested fields, that were added later.
+            schema = pa.unify_schemas(schemas, promote_options="permissive") if schemas else pa.schema([])
+        except pa.ArrowException as e:
+            raise ConnectError(f"the files of the Parquet table at {location} do not have the same columns: {e}") from e
+        self._dataset = open_files(schema=schema)
         self.version = f"{len(self._dataset.files)} files"
         self.schema = self._dataset.schema
-        self.row_count = self._dataset.count_rows()
+        self.row_count = sum(fragment.metadata.num_rows for fragment in fragments)
 
     def read(self, columns: Sequence[str]) -> pa.RecordBatchReader:
         return self._dataset.scanner(columns=list(columns), use_threads=False).to_reader()

@@ -148,8 +148,12 @@ class DirectoryFeed(PositionedFeed[DirectoryPosition]):
         recent = heapq.nlargest(_MAX_RECENT, self._list_files())
         recent.reverse()
         settled_ms = recent[0].modified_ms if len(recent) == _MAX_RECENT else -1
-        done = DoneFiles(NO_FILES, {}, recent, len(recent), max(settled_ms, version - self._settings.lag_ms))
+        done = DoneFiles(NO_FILES, {}, recent, len(recent), max(settled_ms, self._settled_ms(version)))
         return DirectoryPosition(version, False, done.merged())
+
+    def _settled_ms(self, now_ms: int) -> int:
+        """The last modification time of which no more files appear after ``now_ms``."""
+        return now_ms - self._settings.lag_ms - 1  # the millisecond before it has not ended yet
 
     def _list_files(self) -> Iterator[ListedFile]:
         return list_files(self._files, self._folder, self._location)
@@ -159,14 +163,14 @@ class DirectoryFeed(PositionedFeed[DirectoryPosition]):
         position = self._position
         assert position is not None
         began, now_ms = time.monotonic(), _now_ms()
-        settled_ms = now_ms - self._settings.lag_ms
+        settled_ms = self._settled_ms(now_ms)
         listing = _Listing(self._location, position.done.merged(), self._known)
         plan = heapq.nsmallest(_MAX_FILES, listing.new_files(self._list_files()))
         is_all = len(plan) < _MAX_FILES
         if self._known is None and listing.newest_done:
             self._read_reference_schemas(sorted(listing.newest_done))
         self._known = listing.known
-        done = listing.done(settled_ms)
+        done = listing.done(settled_ms, plan)
         allowed = _MAX_RECENT - len(done.recent)
         unsettled = [number for number, file in enumerate(plan) if file.modified_ms > settled_ms]
         if len(unsettled) > allowed:
@@ -330,9 +334,10 @@ class _Listing:
             else:
                 yield file
 
-    def done(self, settled_ms: int) -> DoneFiles:
-        """The done files, without recent ones that have settled or are gone."""
-        settled = (key_of(file) for file in self._recent if file.modified_ms <= settled_ms)
+    def done(self, settled_ms: int, plan: Sequence[ListedFile]) -> DoneFiles:
+        """The done files. Recent ones are passed if they have settled and no file of the plan, which is not done, is older."""
+        recent = (file for file in self._recent if not plan or file < plan[0])
+        settled = (key_of(file) for file in recent if file.modified_ms <= settled_ms)
         passed = max(settled, default=self._done.passed)
         left = (file for file in self._recent if key_of(file) > passed)
         return DoneFiles(passed, {name_digest(file): content_digest(file) for file in left})

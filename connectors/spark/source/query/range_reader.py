@@ -104,10 +104,12 @@ class RangeReader:
                 return None
             found = frame.filter(self._is_after(position, schema) & (self._cursor() <= self._value(upper, schema)))
             ordered = found.orderBy(*self._sort_columns(schema))
-            if rows <= self._batch_rows:
-                table = ordered.toArrow()
-                return CursorRange(schema, upper, table.num_rows, table)
-            return self._stage(ordered, schema, upper)
+            read = self._collect if rows <= self._batch_rows else self._stage
+            next_rows = read(ordered, schema, upper)
+            if next_rows.rows:
+                return next_rows
+            next_rows.remove()  # a writer has removed the rows since they were counted
+            return None
 
     def newest(self) -> str | None:
         """The highest cursor; None without rows. Blocks, and raises, as :meth:`next_range`."""
@@ -131,6 +133,10 @@ class RangeReader:
         """Releases Spark and removes what was staged."""
         self._lease.release()
         self._spool.remove()
+
+    def _collect(self, ordered: DataFrame, schema: TableSchema, upper: str) -> CursorRange:
+        table = ordered.toArrow()
+        return CursorRange(schema, upper, table.num_rows, table)
 
     def _stage(self, ordered: DataFrame, schema: TableSchema, upper: str) -> CursorRange:
         folder = self._spool.new_folder()

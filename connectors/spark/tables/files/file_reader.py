@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from connectors.spark.tables.files.file_columns import FileColumns
 from connectors.spark.tables.files.key_index import Mask
+from connectors.spark.tables.files.legacy_calendar import LegacyCalendar
 from connectors.spark.tables.files.live_files import LiveFile, LiveFiles
 from connectors.spark.tables.files.row_bitmaps import Rows
 
@@ -42,10 +43,13 @@ class FileRows:
     def read_open(self, parquet: pq.ParquetFile, columns: FileColumns, batch_rows: int) -> Iterator[pa.Table]:
         """As :meth:`read`, from the open file. Raises UnreadableColumn."""
         found = columns.in_file(parquet.schema_arrow, self.file.path, self.file.values)
+        legacy = LegacyCalendar.of_file(parquet)
         for rows, mask in self._read_selected(parquet, found.names, batch_rows):
             # Arrow cannot select rows of views.
             kept = rows if mask is None or found.has_views else rows.filter(mask)
             if kept.num_rows:
+                if legacy is not None:
+                    legacy.check(kept, self.file.path)
                 kept = found.complete(kept)
                 yield kept.filter(mask) if mask is not None and found.has_views else kept
 

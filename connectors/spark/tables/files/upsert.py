@@ -75,7 +75,7 @@ def plan_upsert(
         deleted = upsert.changes.deleted.to_numpy()
         for name, mask in masks.items():
             column = rows[name]
-            # A soft delete of a row that the table lacks keeps its own image; an unavailable value has none.
+            # The changes have what a row that the table lacks begins with; an unavailable value is null.
             lacking = mask & ~has_old & ~deleted
             if lacking.any():
                 lost = (
@@ -84,7 +84,6 @@ def plan_upsert(
                 if fail_unavailable and lost.any():
                     raise _no_value(upsert, name, int(np.flatnonzero(lost)[0]))
                 unavailable += int(lost.sum())
-                column = pc.if_else(pa.array(lacking), pa.scalar(None, column.type), column)
             at = np.flatnonzero(mask[found])
             if len(at):
                 column = _replace(column, found[at], values[name].take(pa.array(at)))

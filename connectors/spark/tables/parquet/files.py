@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import errno
 import os
+import re
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +22,7 @@ from connectors.spark.s3_settings import S3Settings, read_s3_settings
 from connectors.spark.tables.parquet.links import FOLDER
 from connectors.spark.tables.staging import open_location
 
-_TEMPORARY = ".tmp"
+_TEMPORARY = re.compile(r"(?:.*/)?\.[0-9a-f]{32}\.tmp")
 _PROBE = f"{FOLDER}/probe"
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
@@ -102,7 +103,7 @@ class LocalTableFiles:
 
     def _link_new_file(self, target: Path, content: pa.Buffer) -> bool | None:
         """Returns None if another process has deleted the temporary file, which it took for one that a crash left behind."""
-        temporary = target.with_name(f".{uuid.uuid4().hex}{_TEMPORARY}")
+        temporary = target.with_name(f".{uuid.uuid4().hex}.tmp")
         try:
             with temporary.open("xb") as file:
                 file.write(content)
@@ -133,7 +134,7 @@ class LocalTableFiles:
 
     def delete_temporary_files(self, listed: Iterable[str]) -> None:
         for name in listed:
-            if name.endswith(_TEMPORARY):
+            if _TEMPORARY.fullmatch(name):
                 with contextlib.suppress(OSError):  # it takes space, and does no harm
                     (self._root / name).unlink()
 

@@ -28,6 +28,11 @@ def test_file_has_the_configuration_and_options_take_precedence(tmp_path: Path) 
     assert options.properties == {"connector.class": "Postgres", "spool.location": "/s", "slot.name": "b", "loadSize": "3"}
 
 
+def test_placeholder_of_unavailable_values_is_that_of_the_connector() -> None:
+    assert parse_options(GIVEN).unavailable == "__debezium_unavailable_value"
+    assert parse_options({**GIVEN, "unavailable.value.placeholder": "nothing"}).unavailable == "nothing"
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [

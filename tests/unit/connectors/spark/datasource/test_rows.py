@@ -49,10 +49,12 @@ def stored(*values: bytes | None, topic: str = TOPIC) -> tuple[pa.Table, dict[st
     return build_segment([(run, NOW_MS), (other, NOW_MS)], schemas), schemas.unstored
 
 
-def decoded(*values: bytes | None, columns: Any = COLUMNS, ignores_others: bool = False) -> list[dict[str, Any]]:
+def decoded(
+    *values: bytes | None, columns: Any = COLUMNS, ignores_others: bool = False, unavailable: str = UNAVAILABLE
+) -> list[dict[str, Any]]:
     rows, schemas = stored(*values)
     wanted = pa.schema([*columns, *ADDED_COLUMNS])
-    found = TypedRows(TOPIC, wanted, ignores_others=ignores_others).decode(rows, 100, schemas)
+    found = TypedRows(TOPIC, wanted, unavailable, ignores_others=ignores_others).decode(rows, 100, schemas)
     assert found.schema == wanted
     result: list[dict[str, Any]] = found.to_pylist()
     return result
@@ -149,6 +151,48 @@ def test_value_that_does_not_fit_is_refused_with_its_column() -> None:
         decoded(value, columns=[("id", pa.int8()), *COLUMNS[1:]])
 
 
+def of_type(type_: str, *values: Any) -> list[bytes]:
+    fields = [{"field": "v", "type": type_, "optional": True}]
+    return [event("c", None, {"v": value}, fields=fields) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "wanted"),
+    [
+        ("double", 1e300, pa.float32()),
+        ("double", 0.1, pa.float32()),
+        ("int32", 5, pa.bool_()),
+        ("int64", 5, pa.timestamp("us", "UTC")),
+        ("int64", 2**53 + 1, pa.float64()),
+        ("double", 1.5, pa.int32()),
+        ("string", "5", pa.int32()),
+        ("int32", 5, pa.string()),
+    ],
+)
+def test_value_that_would_become_another_one_is_refused_with_row_and_column(type_: str, value: Any, wanted: pa.DataType) -> None:
+    with pytest.raises(DataError, match=r"row 100 of the spool.*: column v of type .* does not fit the query's"):
+        decoded(*of_type(type_, value), columns=[("v", wanted)], ignores_others=True)
+
+
+def test_error_names_the_row_with_the_value_that_does_not_fit() -> None:
+    with pytest.raises(DataError, match=r"row 102 of the spool.* int8: 128\."):
+        decoded(*of_type("int32", 1, 2, 128, 3), columns=[("v", pa.int8())], ignores_others=True)
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "wanted"), [("int32", 5, pa.int64()), ("int64", 5, pa.int8()), ("float", 0.5, pa.float64())]
+)
+def test_value_that_fits_the_given_type_is_read(type_: str, value: Any, wanted: pa.DataType) -> None:
+    (row,) = decoded(*of_type(type_, value), columns=[("v", wanted)], ignores_others=True)
+    assert row["v"] == value
+
+
+def test_placeholder_of_the_connector_is_recognized() -> None:
+    values = of_type("string", "nothing", UNAVAILABLE)
+    rows = decoded(*values, columns=[("v", pa.string())], unavailable="nothing")
+    assert [(row["v"], row["_unchanged"]) for row in rows] == [(None, ["v"]), (UNAVAILABLE, None)]
+
+
 def test_records_have_the_columns_of_spark_s_kafka_source() -> None:
     value = event("c", None, {"id": 1, "name": "a", "amount": None})
     rows, schemas = stored(value, None)
@@ -183,3 +227,11 @@ def test_table_is_found_by_its_topic_or_the_end_of_it() -> None:
     with pytest.raises(DataError, match=r"could be any of the topics shop.public.orders, shop.sales.orders"):
         topic_of_table("orders", topics)
     assert "did you mean public.orders" in unknown_table("public.odrers", topics[:1]).message
+
+
+def test_topic_that_appears_later_does_not_take_the_place_of_another_one() -> None:
+    assert topic_of_table("orders", ["shop.orders"]) == "shop.orders"
+    with pytest.raises(DataError, match=r"table orders could be any of the topics shop.orders, orders: .*RegexRouter"):
+        topic_of_table("orders", ["shop.orders", "orders"])
+    assert topic_of_table("shop.orders", ["shop.orders", "orders"]) == "shop.orders"
+    assert topic_of_table("orders", ["orders", "shop.orders"]) == "orders"

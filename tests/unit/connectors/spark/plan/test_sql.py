@@ -23,7 +23,7 @@ def test_merge_names_every_column_and_quotes_all_names() -> None:
         "WHEN MATCHED AND s.`__sluice_delete` THEN DELETE "
         "WHEN MATCHED THEN UPDATE SET t.`x` = CASE WHEN s.`__sluice_keep_x` THEN t.`x` ELSE s.`x` END, t.`old` = NULL "
         "WHEN NOT MATCHED AND NOT s.`__sluice_delete` THEN INSERT (`i``d`, `x`) "
-        "VALUES (s.`i``d`, CASE WHEN s.`__sluice_keep_x` THEN NULL ELSE s.`x` END)"
+        "VALUES (s.`i``d`, s.`x`)"
     )
 
 

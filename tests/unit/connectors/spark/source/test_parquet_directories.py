@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import fs
 
 from connect.data.schema import Field
 from connect.record import SourceRecord
@@ -20,8 +22,10 @@ from connect.testing import MemoryOffsets, SourceHarness
 from connectors.spark.source.offsets import table_partition
 from connectors.spark.source.parquet import directory_feed
 from connectors.spark.source.parquet.listing import is_unchanged
-from connectors.spark.source.parquet.positions import ListedFile
+from connectors.spark.source.parquet.positions import ListedFile, parse_directory_offset
+from connectors.spark.source.table_feed import FeedBatch, Waiting
 from connectors.spark.source.task import SparkSourceTask
+from tests.support import randomness
 from tests.support.parquet_directory import ParquetDirectory, rows_of
 from tests.support.replayed_events import FAST, as_counter, deliver_with_kills, events, plain, poll_all, read_all
 
@@ -276,6 +280,98 @@ def test_every_row_of_a_random_history_is_delivered_once_wherever_the_task_resta
     # Later events have a later sequence.
     sequences = [tuple(map(int, json.loads(plain(record.value)["source"]["sequence"]))) for record in delivered]
     assert sequences == sorted(set(sequences))
+
+
+# --- restarts at any offset, by a manual clock
+
+
+class Arrivals:
+    """A directory and a clock, which ``now_ms`` reads. File ``n`` has the row ``n``."""
+
+    LAG_MS = 5_000
+
+    def __init__(self, folder: Path) -> None:
+        self.directory = ParquetDirectory(folder)
+        self.now_ms = 1_000_000
+        self.offset: dict[str, Any] | None = None
+        self.read: list[int] = []
+        self.count = 0
+
+    def add(self, age_ms: int) -> None:
+        self.directory.add(f"{self.count}.parquet", [{"id": self.count}], {"id": pa.int64()})
+        at_ns = (self.now_ms - age_ms) * 1_000_000
+        os.utime(self.directory.folder / f"{self.count}.parquet", ns=(at_ns, at_ns))
+        self.count += 1
+
+    def run_task(self, max_batches: int = 1_000, start: str = "snapshot") -> None:
+        """Starts a task at the stored offset, and kills it after some batches, or when it has read everything."""
+        folder = str(self.directory.folder)
+        config = directory_feed.DirectoryFeedSettings((), start, 100, self.LAG_MS, {})
+        position = None if self.offset is None else parse_directory_offset(self.offset)
+        feed = directory_feed.DirectoryFeed(fs.LocalFileSystem(), folder, folder, config, position)
+        for item in feed.items():
+            if isinstance(item, FeedBatch):
+                assert item.changes.after is not None
+                assert item.offset_after is not None
+                self.read += item.changes.after["id"].to_pylist()
+                self.offset = item.offset_after(item.first_row + len(item.changes))
+                max_batches -= 1
+                if not max_batches:
+                    return
+            elif isinstance(item, Waiting) and item.is_idle:
+                assert feed.position is not None
+                self.offset = feed.position.to_offset()
+                return
+
+
+@pytest.fixture
+def arrivals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Arrivals:
+    created = Arrivals(tmp_path / "arrivals")
+    monkeypatch.setattr(directory_feed, "_now_ms", lambda: created.now_ms)
+    return created
+
+
+def test_offset_passes_no_file_that_is_planned_and_older_than_a_done_one(arrivals: Arrivals) -> None:
+    arrivals.add(300)
+    arrivals.run_task()
+    arrivals.add(500)
+    arrivals.add(400)
+    arrivals.now_ms += arrivals.LAG_MS
+    arrivals.run_task(max_batches=1)
+    arrivals.run_task()
+    assert arrivals.read == [0, 1, 2]
+
+
+def test_file_that_appears_in_the_last_millisecond_of_the_lag_is_read(arrivals: Arrivals) -> None:
+    arrivals.add(arrivals.LAG_MS)
+    arrivals.run_task()
+    arrivals.add(arrivals.LAG_MS)
+    arrivals.directory.folder.joinpath("1.parquet").rename(arrivals.directory.folder / "0.earlier.parquet")
+    arrivals.run_task()
+    assert arrivals.read == [0, 1]
+
+
+@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("start", ["snapshot", "latest"])
+def test_every_file_that_arrives_within_the_lag_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, start: str
+) -> None:
+    chance = randomness.chance(f"arrivals-{number}")
+    for history in range(10):
+        arrivals = Arrivals(tmp_path / str(history))
+        monkeypatch.setattr(directory_feed, "_now_ms", lambda now=arrivals: now.now_ms)
+        monkeypatch.setattr(directory_feed, "_MAX_FILES", chance.choice([2, 10_000]))
+        monkeypatch.setattr(directory_feed, "_MAX_RECENT", chance.choice([2, 2_000]) if start == "snapshot" else 2_000)
+        arrivals.run_task(start=start)
+        for _ in range(chance.randint(3, 7)):
+            for _ in range(chance.randint(0, 3)):
+                arrivals.add(chance.randint(0, arrivals.LAG_MS))
+            arrivals.run_task(chance.choice([1, 2, 1_000]), start)
+            arrivals.now_ms += chance.choice([10, 1_000, 4_000, 8_000, 20_000])
+        for _ in range(20):
+            arrivals.now_ms += arrivals.LAG_MS
+            arrivals.run_task(start=start)
+        assert sorted(arrivals.read) == list(range(arrivals.count)), f"history {history}"
 
 
 def test_one_listing_is_one_transaction(directory: ParquetDirectory) -> None:

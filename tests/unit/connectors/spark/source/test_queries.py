@@ -9,18 +9,21 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.errors import BadRequestError, ConfigError
-from connectors.spark import SparkSource
+from connectors.spark import SparkSource, session
+from connectors.spark.source.config import QuerySettings
 from connectors.spark.source.query.cursors import check_cursor_type, cursor_text, parse_cursor
 from connectors.spark.source.query.feed import SentRows
 from connectors.spark.source.query.positions import CursorPosition, parse_cursor_offset
-from connectors.spark.source.query.range_reader import CursorRange
+from connectors.spark.source.query.range_reader import CursorRange, RangeReader
 from connectors.spark.source.query.spool import QuerySpool
 from connectors.spark.source.table_feed import TableColumn, TableSchema
 
@@ -57,6 +60,31 @@ def test_position_after_each_row_is_continued_by_the_next_row(cursors: list[int]
         offset = position.to_offset()
         assert [place for place, _ in send(parse_cursor_offset(offset), cursors, others)] == list(range(cut + 1, len(cursors)))
     assert found[-1][1].row is None
+
+
+@pytest.mark.parametrize("batch_rows", [10, 1])
+def test_rows_that_are_removed_after_they_were_counted_are_no_range(
+    batch_rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "lease", MagicMock())
+    reader = RangeReader(QuerySettings("SELECT 1", "n", "fail", str(tmp_path), MagicMock(s3=None)), (), 0, batch_rows, "owner")
+    frame = MagicMock()
+    ordered = frame.filter.return_value.orderBy.return_value
+    empty = pa.schema([("n", pa.int64()), ("place", pa.int64())]).empty_table()
+    ordered.toArrow.return_value = empty
+
+    def write(uri: str) -> None:
+        folder = Path(uri.removeprefix("file://"))
+        folder.mkdir(parents=True)
+        pq.write_table(empty, folder / "part-0.parquet")
+
+    ordered.write.option.return_value.option.return_value.parquet = write
+    for name, result in (("_frame", (frame, SCHEMA)), ("_measure", (2, "7")), ("_is_after", True), ("_sort_columns", [])):
+        monkeypatch.setattr(reader, name, MagicMock(return_value=result))
+    for name in ("_cursor", "_value"):
+        monkeypatch.setattr(reader, name, MagicMock(return_value=0))
+    assert reader.next_range(CursorPosition(0, True)) is None
+    assert not list(tmp_path.rglob("*.parquet"))
 
 
 @pytest.mark.parametrize(

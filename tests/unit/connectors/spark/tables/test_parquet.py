@@ -401,13 +401,23 @@ def test_tables_of_a_location_are_found(tmp_path: Path) -> None:
 # --- file systems
 
 
+def test_temporary_files_of_others_stay(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    open_table(path)
+    names = ["notes.tmp", ".0a1b.tmp", f"{'0a1b' * 8}.tmp", f".{'0A1B' * 8}.tmp", f".{'0a1b' * 8}.parquet.tmp"]
+    for name in names:
+        (path / name).touch()
+    append(open_table(path), 0, 3)
+    assert {name for name in names if (path / name).exists()} == set(names)
+
+
 def test_temporary_files_of_a_crash_are_deleted_and_a_writer_that_loses_one_writes_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "t"
     table = open_table(path)
     for folder in (path, path / "_sluice" / "columns"):
-        (folder / ".0a1b.tmp").write_bytes(b"half a file")
+        (folder / f".{'0a1b' * 8}.tmp").write_bytes(b"half a file")
     points: list[str] = []
 
     def point(name: str) -> None:
