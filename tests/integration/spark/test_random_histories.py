@@ -17,8 +17,7 @@ from connect import crash_points
 from connect.record import TopicPartition
 from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.tables import open_table
-from connectors.spark.tables.delta import file_table
+from connectors.spark.tables import file_table, open_table
 from connectors.spark.tables.files import compaction
 from connectors.spark.tables.iceberg import table as iceberg_table
 from tests.integration.spark.crashes import Crash

@@ -29,6 +29,8 @@ class TableChange:
     rows: pa.Table
     files: ExecutorFiles | None = None
     """Instead of ``rows``: what executors have written."""
+    reads_table: bool = False
+    """Whether it depends on the rows of the table."""
     adds: list[Action] = field(default_factory=list)
     removes: list[Action] = field(default_factory=list)
     written: list[str] = field(default_factory=list)

@@ -13,7 +13,6 @@ from connectors.spark.errors import is_jvm_gone
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.plan.sql import PARSER_SETTINGS
 from connectors.spark.tables.delta.failed_task import note_failed_task
-from connectors.spark.tables.delta.file_table import DeltaFileTable
 from connectors.spark.tables.delta.sql_table import DeltaSqlTable
 from connectors.spark.tables.delta.suitability import UnsuitableTable
 from connectors.spark.tables.executor_files import FileTarget
@@ -39,7 +38,7 @@ class DeltaTable:
         self,
         name: str,
         new_session: Callable[[], SparkSession],
-        files: Callable[[SparkSession], DeltaFileTable] | None,
+        files: Callable[[SparkSession], Table] | None,
         with_spark: Callable[[SparkSession], DeltaSqlTable],
     ) -> None:
         self._name = name
