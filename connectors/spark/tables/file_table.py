@@ -158,7 +158,7 @@ class FileTable(Generic[V, C]):
                 view = self._begin(schema, commit, identities)
                 if view is None:
                     break
-            self._format.delete(change)
+            change.discard()
             return None
 
     def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
@@ -233,7 +233,7 @@ class FileTable(Generic[V, C]):
         return step.view.version
 
     def _abandon(self, change: C, ordered: OrderedUpsert | None = None) -> None:
-        self._format.delete(change)
+        change.discard()
         self._order.abandoned(ordered)
 
     def _move_on(self, view: V, step: Step[V], apply: Callable[[IndexedFiles], None]) -> None:
@@ -282,14 +282,14 @@ class FileTable(Generic[V, C]):
         still_there = all(files.live.by_path.get(s.file.path) is s.file for s in merged.sources)
         change = self._format.write_merged(view, merged)
         if view.files is not files or view.shape != shape or not still_there:
-            self._format.delete(change)
+            change.discard()
             return False  # somebody else has changed the table; the next run looks again
         try:
             with view.lock.held():
                 step = self._format.commit(view, change, Moves())
         except CommitConflict as e:
             log.debug("%s is compacted later, because of a conflict: %s", self._format.place, e)
-            self._format.delete(change)
+            change.discard()
             return False
         self._move_on(view, step, lambda files: files.apply_merged(merged, step.adds or (), step.removes))
         return True

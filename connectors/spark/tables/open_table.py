@@ -14,8 +14,7 @@ from connectors.spark.tables.delta.table_format import DeltaTableFormat
 from connectors.spark.tables.file_table import FileTable
 from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.iceberg.library import IcebergName
-from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings
-from connectors.spark.tables.iceberg.table import IcebergTable
+from connectors.spark.tables.iceberg.table_format import IcebergTableFormat
 from connectors.spark.tables.parquet.table import ParquetTable
 from connectors.spark.tables.staging import Staging
 from connectors.spark.tables.table import Table
@@ -51,41 +50,28 @@ def open_table(config: SparkSinkConfig, table: str, lease: Sessions | None, stag
     path, of_table = f"{config.location}/{table}", config.of_table(table)
     if lease is None:
         return ParquetTable(path, config.connector, identify, config.spark.s3)
-    fail = of_table.unavailable_fails
-    compaction = CompactionSettings(of_table.compaction_target_bytes, of_table.compaction_min_files)
-    if config.table_format == ICEBERG:
-        iceberg = IcebergTableSettings(
-            IcebergName.parse(config.catalog, table if config.catalog else path),
-            config.connector,
-            of_table.upserts,
-            fail,
-            of_table.max_index_keys,
-            of_table.layout,
-            compaction,
-            of_table.vacuum_interval_ms / 1000,
-            of_table.deleted_retention_ms,
-            dict(config.spark.conf),
-            of_table.branch,
-        )
-        return IcebergTable(iceberg, lease.session, identify)
-    assert staging is not None
-    layout, s3 = of_table.layout, config.spark.s3
+    fail, layout = of_table.unavailable_fails, of_table.layout
     settings = FileTableSettings(
         config.connector,
         of_table.upserts,
         fail,
         of_table.max_index_keys,
         layout,
-        compaction,
+        CompactionSettings(of_table.compaction_target_bytes, of_table.compaction_min_files),
         of_table.vacuum_interval_ms / 1000,
         of_table.deleted_retention_ms,
     )
+    if config.table_format == ICEBERG:
+        name = IcebergName.parse(config.catalog, table if config.catalog else path)
+        iceberg = IcebergTableFormat(name, settings, lease.session, dict(config.spark.conf), of_table.branch)
+        return FileTable(iceberg, settings, identify)
+    assert staging is not None
 
     def with_spark(spark: SparkSession) -> DeltaSqlTable:
         return DeltaSqlTable(spark, path, table, config.connector, staging, layout, fail_unavailable=fail)
 
     def files(spark: SparkSession) -> Table:
-        form = DeltaTableFormat(spark, path, table, settings, KeySearch(spark, path, staging), s3)
+        form = DeltaTableFormat(spark, path, table, settings, KeySearch(spark, path, staging), config.spark.s3)
         return FileTable(form, settings, identify)
 
     return DeltaTable(table, lease.session, files if reaches_jvm(config.spark) else None, with_spark)

@@ -108,10 +108,11 @@ class Merging:
 class Change(Protocol):
     """The files that were written for one commit, and what else it does."""
 
-    written: list[str]
-    """Deleted if there is certainly no commit."""
     new_rows: dict[str, pa.Table]
     """By path: the rows of a new data file, in its order."""
+
+    def discard(self) -> None:
+        """Deletes the files, which certainly no commit names."""
 
 
 C = TypeVar("C", bound=Change)
@@ -199,10 +200,6 @@ class TableFormat(Protocol[V, C]):
 
     def write_merged(self, view: V, merged: MergedFile) -> C:
         """The change that puts a merged file in the place of others."""
-        ...
-
-    def delete(self, change: C) -> None:
-        """Deletes the files of a change that certainly no commit names."""
         ...
 
     def commit(self, view: V, change: C, moves: Moves) -> Step[V]:

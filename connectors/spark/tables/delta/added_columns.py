@@ -103,7 +103,7 @@ class ColumnAdder:
                 transaction.commit([action, *change.actions()], self._document(), reads_table=True)
         except CommitConflict as e:
             log.debug("Adding columns to %s again after a conflict: %s", self.place, e)
-            self.writer.delete(change.written)
+            change.discard()
 
     def _document(self) -> TableCommit:
         return TableCommit(self.connector, 0, {}, {})
@@ -113,9 +113,9 @@ def rewrite_with_defaults(
     live: LiveFiles, before: TableLayout, after: TableLayout, defaults: Mapping[str, pa.Scalar], writer: DataFileWriter
 ) -> TableChange:
     """Writes all files again, without deleted rows, and with these values in the columns that ``after`` adds."""
-    change = TableChange(pa.table({}))
+    change = TableChange(writer, after)
     now_ms = int(time.time() * 1000)
-    with change.writing(writer):
+    with change.writing():
         for file in live.by_path.values():
             change.removes.append(remove_action(file, now_ms))
             add = writer.write_batches(_batches(live, file, before, defaults), after, file.values)

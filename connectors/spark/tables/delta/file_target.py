@@ -39,9 +39,9 @@ class DeltaFileTarget:
             )
 
     def write(self, rows: pa.Table) -> list[NewFile]:
-        writer, change = self._writer(), TableChange(rows)
-        with change.writing(writer):
-            change.write_rows(writer, self.layout)
+        change = TableChange(self._writer(), self.layout, rows)
+        with change.writing():
+            change.write_rows()
         return [NewFile(str(add["path"]), add, change.new_rows[str(add["path"])]) for add in change.adds]
 
     def find_missing(self, paths: Sequence[str]) -> list[str]:

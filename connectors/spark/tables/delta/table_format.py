@@ -206,12 +206,12 @@ class DeltaTableFormat:
         return isinstance(error, UnreadableFile) and self._transactions.begin().version != view.version
 
     def write(self, view: DeltaView, patch: Patch, files: ExecutorFiles | None) -> TableChange:
-        change = TableChange(patch.rows, files, reads_table=not patch.is_blind)
-        with change.writing(self._writer):
+        change = TableChange(self._writer, view.layout, patch.rows, files, reads_table=not patch.is_blind)
+        with change.writing():
             if view.files is not None and not patch.is_blind:
-                change.write(patch, view.files.live, self._writer, view.layout)
+                change.write(patch, view.files.live)
             else:
-                change.write_rows(self._writer, view.layout)
+                change.write_rows()
         return change
 
     def merging(self, view: DeltaView, sources: Sequence[Source]) -> Merging:
@@ -223,10 +223,7 @@ class DeltaTableFormat:
         return Merging(layout.columns, write)
 
     def write_merged(self, view: DeltaView, merged: MergedFile) -> TableChange:
-        return TableChange.of_merged(merged, self._writer)
-
-    def delete(self, change: TableChange) -> None:
-        self._writer.delete(change.written)
+        return TableChange.of_merged(merged, self._writer, view.layout)
 
     # -- commits -------------------------------------------------------------------------------------------------------
 

@@ -13,13 +13,16 @@ from connect.record import TopicPartition
 from connect.sink import TopicIdentity
 from connectors.spark.config import WantedLayout
 from connectors.spark.tables.conflicts import CommitConflict
+from connectors.spark.tables.file_table import FileTable
 from connectors.spark.tables.files.compaction import CompactionSettings
+from connectors.spark.tables.iceberg.change import IcebergChange
 from connectors.spark.tables.iceberg.expiry import Retention
 from connectors.spark.tables.iceberg.library import IcebergName
 from connectors.spark.tables.iceberg.offsets import PREFIX
-from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings
-from connectors.spark.tables.iceberg.table import IcebergTable
+from connectors.spark.tables.iceberg.table_format import IcebergTableFormat
+from connectors.spark.tables.iceberg.view import IcebergView
 from connectors.spark.tables.table import OffsetCommit
+from connectors.spark.tables.table_format import FileTableSettings
 
 TP = TopicPartition("topic", 0)
 
@@ -61,26 +64,18 @@ class FakeCatalog:
                     return next(iter(json.loads(text).values()), None)
         return None
 
-    def open(self, *, expire_interval_s: float = 0) -> IcebergTable:
+    def open(self, *, expire_interval_s: float = 0) -> FileTable[IcebergView, IcebergChange]:
         """The table as a new task opens it."""
-        settings = IcebergTableSettings(
-            IcebergName("cat", ("db",), "t"),
-            "c",
-            False,
-            False,
-            1000,
-            WantedLayout(),
-            CompactionSettings(min_files=0),
-            expire_interval_s,
-        )
+        merging = CompactionSettings(min_files=0)
+        settings = FileTableSettings("c", False, False, 1000, WantedLayout(), merging, expire_interval_s)
 
         def no_session() -> Any:
             raise AssertionError("the fake needs no Spark")
 
-        table = IcebergTable(settings, no_session, lambda topic: TopicIdentity("cluster", "topic-id"), lambda: self.now_s)
-        table._reader.library = object()  # type: ignore[assignment]
-        table._reader.handle = FakeHandle(self)  # type: ignore[assignment]
-        return table
+        form = IcebergTableFormat(IcebergName("cat", ("db",), "t"), settings, no_session, {}, now=lambda: self.now_s)
+        form._library = object()  # type: ignore[assignment]
+        form._handle = FakeHandle(self)  # type: ignore[assignment]
+        return FileTable(form, settings, lambda topic: TopicIdentity("cluster", "topic-id"))
 
 
 class FakeHandle:

@@ -25,14 +25,16 @@ def test_maintenance_does_not_let_a_task_commit_what_its_successor_has_committed
     successor = catalog.open()
     assert successor.load([TP]).ends == {TP: 2}
     assert successor.append(rows(3, 4), offsets(2, 4)) is not None
-    known, _ = frozen._reader.require()
-    files = known.indexed = frozen._reader.read_files(known, {})
+    view = frozen.view
+    assert view is not None
+    files = view.files = frozen._format.read_files(view, {})
     for _ in range(visits):
         frozen.maintain(lambda: False)
     assert frozen.append(rows(3, 4), offsets(2, 4)) is None
     assert (catalog.rows, catalog.offset()) == (4, 4)
     assert frozen.load([TP]).ends == {TP: 4}
-    assert frozen._reader.require()[0].indexed is files
+    assert frozen.view is not None
+    assert frozen.view.files is files
 
 
 def test_a_task_goes_on_after_commits_that_move_no_partition_of_its_own(catalog: FakeCatalog) -> None:
