@@ -126,16 +126,13 @@ class FileTable(Generic[V, C]):
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
         with self.lock:
-            self._format.add_columns(self._require(), added, columns, defaults)
+            assert self.view is not None
+            self._format.add_columns(self.view, added, columns, defaults)
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         with self.lock:
-            self._format.widen_columns(self._require(), widened)
-
-    def _require(self) -> V:
-        """What is known of a table that exists."""
-        assert self.view is not None
-        return self.view
+            assert self.view is not None
+            self._format.widen_columns(self.view, widened)
 
     # -- commits -------------------------------------------------------------------------------------------------------
 
@@ -191,7 +188,7 @@ class FileTable(Generic[V, C]):
         ordered = patch.ordered
         if ordered is not None:
             moves = replace(moves, order_state=ordered.new_state_id)
-        version = self._commit(view, change, moves, ordered, is_locked=is_locked)
+        version = self._commit(view, change, moves, ordered=ordered, is_locked=is_locked)
         if version is None:
             self._abandon(change, ordered)
             return None
@@ -217,9 +214,19 @@ class FileTable(Generic[V, C]):
         return Moves(ends, dict(commit.ends), commit.ranges), identities
 
     def _commit(
-        self, view: V, change: C, moves: Moves, ordered: OrderedUpsert | None = None, *, is_locked: bool = False
+        self,
+        view: V,
+        change: C,
+        moves: Moves,
+        *,
+        ordered: OrderedUpsert | None = None,
+        merged: MergedFile | None = None,
+        is_locked: bool = False,
     ) -> int | None:
-        """Returns the version; None after a conflict. ``is_locked``: the caller has the lock."""
+        """Returns the version; None after a conflict. ``is_locked``: the caller has the lock.
+
+        If the files of the version cannot be read, nothing has moved, and it is followed later like those of others.
+        """
         try:
             with contextlib.nullcontext() if is_locked else view.lock.held():
                 step = self._format.commit(view, change, moves)
@@ -229,22 +236,19 @@ class FileTable(Generic[V, C]):
         except TableNotLocked:
             self._abandon(change, ordered)
             raise
-        self._move_on(view, step, lambda files: files.apply_own(step.adds or (), step.removes, change.new_rows))
+        files = None if step.adds is None else view.files
+        if files is not None and merged is not None:
+            files.apply_merged(merged, step.adds or (), step.removes)
+        elif files is not None:
+            files.apply_own(step.adds or (), step.removes, change.new_rows)
+        step.view.files = files
+        self.view = step.view
+        self._figures |= {**step.sizes, **({} if files is None else files.figures())}
         return step.view.version
 
     def _abandon(self, change: C, ordered: OrderedUpsert | None = None) -> None:
         change.discard()
         self._order.abandoned(ordered)
-
-    def _move_on(self, view: V, step: Step[V], apply: Callable[[IndexedFiles], None]) -> None:
-        """Moves on to an own commit. If its files cannot be read, nothing has moved, and it is followed later like those of
-        others."""
-        files = None if step.adds is None else view.files
-        if files is not None:
-            apply(files)
-        step.view.files = files
-        self.view = step.view
-        self._figures |= {**step.sizes, **({} if files is None else files.figures())}
 
     # -- maintenance ---------------------------------------------------------------------------------------------------
 
@@ -281,18 +285,11 @@ class FileTable(Generic[V, C]):
             return False
         still_there = all(files.live.by_path.get(s.file.path) is s.file for s in merged.sources)
         change = self._format.write_merged(view, merged)
-        if view.files is not files or view.shape != shape or not still_there:
-            change.discard()
-            return False  # somebody else has changed the table; the next run looks again
-        try:
-            with view.lock.held():
-                step = self._format.commit(view, change, Moves())
-        except CommitConflict as e:
-            log.debug("%s is compacted later, because of a conflict: %s", self._format.place, e)
-            change.discard()
-            return False
-        self._move_on(view, step, lambda files: files.apply_merged(merged, step.adds or (), step.removes))
-        return True
+        is_fit = view.files is files and view.shape == shape and still_there
+        if is_fit and self._commit(view, change, Moves(), merged=merged) is not None:
+            return True
+        change.discard()
+        return False  # somebody else has changed the table; the next run looks again
 
     def repeat_ends(self) -> None:
         """Commits the ends again after another writer's commit, before the version that has them expires."""
