@@ -19,7 +19,7 @@ from typing import Any, Generic
 import pyarrow as pa
 
 from connect import crash_points
-from connect.errors import RetriableError
+from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.application_ids import Identify, StoredOffsets, feeding_partitions, ids_of, parse_partition_id
@@ -80,12 +80,12 @@ class FileTable(Generic[V, C]):
         maintenance, must not go on from another version than the one that it has read records for.
         """
         if self._refusal:
-            raise HistoryMoved(self._refusal)
+            raise ConnectError(self._refusal)
         try:
             return self._format.read(self.view)
         except HistoryMoved as e:
             self.view, self._refusal = None, e.message
-            raise
+            raise ConnectError(e.message) from e
 
     def _follow(self, step: Step[V]) -> V:
         """Moves on by commits of other writers. Drops the files when one of them is gone, which a later commit may have removed.

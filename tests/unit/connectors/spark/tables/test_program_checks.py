@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors.spark.tables.conflicts import HistoryMoved
+from connect.errors import ConnectError
 from connectors.spark.tables.file_table import FileTable
 from connectors.spark.tables.files.indexed_files import IndexedFiles
 from connectors.spark.tables.table import OffsetCommit
@@ -46,7 +46,7 @@ def test_a_commit_after_a_rollback_that_skips_records_is_noticed(monkeypatch: py
     def read(self: FileTable[Any, Any]) -> Any:
         try:
             return real(self)
-        except HistoryMoved:
+        except ConnectError:
             self._refusal = ""
             raise
 
