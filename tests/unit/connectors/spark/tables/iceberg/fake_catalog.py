@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -38,6 +39,8 @@ class FakeCatalog:
         self.properties: dict[str, str] = {}
         self.lose_answer = False
         """Whether the next commit raises an error although it is in the table."""
+        self.fail_read = False
+        """Whether reading the metadata fails."""
         self.now_s = 0.0
         self._last_id = 0
 
@@ -73,7 +76,7 @@ class FakeCatalog:
             raise AssertionError("the fake needs no Spark")
 
         form = IcebergTableFormat(IcebergName("cat", ("db",), "t"), settings, no_session, {}, now=lambda: self.now_s)
-        form._library = object()  # type: ignore[assignment]
+        form._library = SimpleNamespace(load=lambda name, branch: FakeHandle(self))  # type: ignore[assignment]
         form._handle = FakeHandle(self)  # type: ignore[assignment]
         return FileTable(form, settings, lambda topic: TopicIdentity("cluster", "topic-id"))
 
@@ -87,6 +90,8 @@ class FakeHandle:
         self._catalog = catalog
 
     def read(self) -> dict[str, Any]:
+        if self._catalog.fail_read:
+            raise OSError("no answer")
         fields = [{"id": 1, "name": "id", "required": False, "type": "long"}]
         state: dict[str, Any] = {
             "uuid": "u",
