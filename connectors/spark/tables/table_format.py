@@ -75,7 +75,8 @@ V = TypeVar("V", bound=View)
 
 @dataclass(frozen=True, slots=True)
 class Step(Generic[V]):
-    """The way to a version from the one before: the files that commits have added, removed, or given other deleted rows."""
+    """The way to a version from the one before: the files that commits have added, removed, or given other deleted rows. The
+    table applies them, and sets the files of the view."""
 
     view: V
     adds: Sequence[Entry] | None = None
@@ -141,8 +142,7 @@ class Upkeep(Protocol):
 class TableFormat(Protocol[V, C]):
     """One table of a format. Used by one thread at a time, except for :meth:`maintain`.
 
-    Its versions are compared by ``read``, and only ``commit`` makes one. Raises HistoryMoved wherever the table's rows are no
-    longer those of the commits that it has seen.
+    Raises HistoryMoved wherever the table's rows are no longer those of the commits that it has seen.
     """
 
     name: str
@@ -203,8 +203,7 @@ class TableFormat(Protocol[V, C]):
         ...
 
     def commit(self, view: V, change: C, moves: Moves) -> Step[V]:
-        """Commits a change of the version that was read last; the view of the step still has no files. Called with the table's
-        lock on local disks.
+        """Commits a change of the version that was read last. Called with the table's lock on local disks.
 
         Raises CommitConflict and TableNotLocked if there certainly is no commit: it looks for its own before. After another
         error it is not known whether there was one.
