@@ -1,4 +1,4 @@
-"""Conflicts between writers of one table."""
+"""Conflicts between writers of one table, and what keeps a task from writing it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ class CommitConflict(Exception):
 
 class TableNotLocked(Exception):
     """The catalog did not lock the table for this commit. Nothing was committed."""
+
+
+class UnsuitableTable(Exception):
+    """The table has a feature that only the format's own writer supports: Spark must write the rows."""
 
 
 class HistoryMoved(ConnectError):

@@ -23,7 +23,7 @@ from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.application_ids import Identify, StoredOffsets, feeding_partitions, ids_of, parse_partition_id
-from connectors.spark.tables.conflicts import CommitConflict, HistoryMoved, TableNotLocked
+from connectors.spark.tables.conflicts import CommitConflict, HistoryMoved, TableNotLocked, UnsuitableTable
 from connectors.spark.tables.executor_files import FileTarget
 from connectors.spark.tables.files.compaction import MergedFile, choose_sources, merge_files
 from connectors.spark.tables.files.indexed_files import IndexedFiles, has_keys
@@ -105,7 +105,10 @@ class FileTable(Generic[V, C]):
     def _advance(self) -> V | None:
         """Moves on to the newest version; None, and stays, when that differs from the known one in more than rows."""
         before = self.view
-        step = None if before is None else self._read()
+        try:
+            step = None if before is None else self._read()
+        except UnsuitableTable:
+            step = None  # the next load says it, and has Spark write the table
         if before is None or step is None or step.view.shape != before.shape:
             return None
         return self._follow(step)

@@ -152,7 +152,8 @@ class TableFormat(Protocol[V, C]):
 
     def read(self, before: V | None) -> Step[V] | None:
         """The newest version; None if there is no table. ``before`` is the version that was read last: as far as the format says
-        what has come since, the step has it. Calls are few if others have only changed rows, or nothing."""
+        what has come since, the step has it. Calls are few if others have only changed rows, or nothing. Raises UnsuitableTable,
+        and ConnectError if the table must not be written."""
         ...
 
     def peek(self) -> V | None:

@@ -8,9 +8,9 @@ from typing import Any
 from connect.errors import ConnectError
 from connectors.spark.plan.sql import table_at
 from connectors.spark.tables.application_ids import StoredOffsets
-from connectors.spark.tables.conflicts import HistoryMoved
+from connectors.spark.tables.conflicts import HistoryMoved, UnsuitableTable
 from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
-from connectors.spark.tables.delta.suitability import Obstacle, UnsuitableTable
+from connectors.spark.tables.delta.suitability import Obstacle
 from connectors.spark.tables.effects import Effect
 
 _RETENTION = "delta.setTransactionRetentionDuration"

@@ -15,7 +15,7 @@ from connectors.spark.plan.evolution import Columns
 from connectors.spark.s3_settings import S3Settings
 from connectors.spark.tables.application_ids import StoredOffsets, spark_writer_id
 from connectors.spark.tables.committed_offsets import TableCommit
-from connectors.spark.tables.conflicts import refuse_dropped
+from connectors.spark.tables.conflicts import UnsuitableTable, refuse_dropped
 from connectors.spark.tables.delta.added_columns import ColumnAdder, read_table_layout
 from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.checks import (
@@ -34,7 +34,7 @@ from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.log import Action, DeltaLog, LoggedCommit
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance
 from connectors.spark.tables.delta.statements import widen_columns
-from connectors.spark.tables.delta.suitability import UnsuitableTable, find_obstacles
+from connectors.spark.tables.delta.suitability import find_obstacles
 from connectors.spark.tables.delta.transaction import DeltaTransaction, DeltaTransactions, transaction_action
 from connectors.spark.tables.delta.view import DeltaView, read_files
 from connectors.spark.tables.executor_files import ExecutorFiles

@@ -73,9 +73,15 @@ class FakeDelta:
 
     def add_column(self) -> int:
         """ALTER TABLE ADD COLUMN, by another writer."""
-        metadata = list(self.actions("metaData"))[-1]
         fields = [*_SCHEMA["fields"], {"name": "more", "type": "long", "nullable": True, "metadata": {}}]
-        return self.commit([{"metaData": {**metadata, "schemaString": json.dumps({**_SCHEMA, "fields": fields})}}])
+        return self._alter(schemaString=json.dumps({**_SCHEMA, "fields": fields}))
+
+    def alter(self, properties: Mapping[str, str]) -> int:
+        """Properties that another writer sets."""
+        return self._alter(configuration=dict(properties))
+
+    def _alter(self, **metadata: Any) -> int:
+        return self.commit([{"metaData": {**list(self.actions("metaData"))[-1], **metadata}}])
 
     def actions(self, kind: str, since: int = -1) -> Iterator[Action]:
         for version in range(since + 1, self.version + 1):
