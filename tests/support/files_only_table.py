@@ -93,8 +93,8 @@ class FilesOnlyTable:
         indexed = self._files({name: upsert.columns[name] for name in upsert.keys})
         find, live, layout = indexed.find, indexed.live, TableLayout(dict(upsert.columns))
         with planned_patch(upsert, find, live, self.order, storage.order_state, fail_unavailable=False) as patch:
-            change, ordered = TableChange(patch.rows), patch.ordered
-            change.write(patch, live, self._writer, layout)
+            change, ordered = TableChange(self._writer, layout, patch.rows), patch.ordered
+            change.write(patch, live)
         self.unavailable += patch.unavailable
         if self.crashes:
             raise Crash
@@ -125,7 +125,7 @@ class FilesOnlyTable:
         merged = merge_files(
             indexed.live, sources, columns, indexed.keys, lambda batches: self._writer.write_batches(batches, layout, {})
         )
-        change = TableChange.of_merged(merged, self._writer)
+        change = TableChange.of_merged(merged, self._writer, layout)
         self._apply(change)
         indexed.apply_merged(merged, change.adds, change.removes)
 

@@ -34,6 +34,13 @@ class Patch:
     update: RowUpdate | None
     unavailable: int
     ordered: OrderedUpsert | None = None
+    is_blind: bool = False
+    """Whether it was planned without the rows of the table, so that it fits any version with the same columns."""
+
+    @classmethod
+    def of_rows(cls, rows: pa.Table) -> Patch:
+        """Only adds rows."""
+        return cls(rows, {}, False, {}, None, 0, is_blind=True)
 
     def updated_rows(self, live: LiveFiles) -> Iterator[tuple[LiveFile, Rows]]:
         """The rows that are updated, file by file."""

@@ -18,8 +18,7 @@ from deltalake import DeltaTable
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.tables.delta.log import DeltaLog
-from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
-from connectors.spark.tables.files.compaction import CompactionSettings
+from connectors.spark.tables.delta.maintenance import DeltaMaintenance
 from connectors.spark.tables.staging import open_location
 from sluice.demo.delta_table import DeltaTableReader, read_delta_table
 from tests.support import randomness
@@ -202,9 +201,7 @@ def test_vacuum_makes_no_commits_which_the_lock_would_not_guard(props: dict[str,
         orphan = tmp_path / "t" / "part-orphan.parquet"
         orphan.touch()
         os.utime(orphan, (0, 0))
-        maintenance = DeltaMaintenance(
-            spark, path, *open_location(path), MaintenanceSettings(CompactionSettings(min_files=0), 1e-9)
-        )
+        maintenance = DeltaMaintenance(spark, path, *open_location(path), 1e-9)
         maintenance.run(lambda: False, lambda: False)
         assert not orphan.exists()
     finally:

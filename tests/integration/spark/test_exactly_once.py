@@ -15,7 +15,7 @@ from connectors.spark import session, task
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
 from connectors.spark.delivery.table_delivery import TableDelivery
-from connectors.spark.tables.delta.file_table import DeltaFileTable
+from connectors.spark.tables.file_table import FileTable
 from tests.integration.spark.change_events import fill
 from tests.integration.spark.crashes import Crash, crash_at
 
@@ -148,7 +148,7 @@ def test_commit_with_a_used_sequence_number_fails(props: Any, run: Any, topic: A
     fill(t, 0, 5)
     task_run = run(props, [t], raw=True, group={})
     task_run.deliver()
-    monkeypatch.setattr(DeltaFileTable, "append", lambda *a, **k: None)
+    monkeypatch.setattr(FileTable, "append", lambda *a, **k: None)
     with pytest.raises(RetriableError, match="committed first"):
         task_run.commit()
     monkeypatch.undo()

@@ -17,10 +17,8 @@ from connect import crash_points
 from connect.record import TopicPartition
 from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.tables import open_table
-from connectors.spark.tables.delta import file_table
+from connectors.spark.tables import file_table, open_table
 from connectors.spark.tables.files import compaction
-from connectors.spark.tables.iceberg import table as iceberg_table
 from tests.integration.spark.crashes import Crash
 from tests.integration.spark.histories import PARTITIONS, Event, History, Model, Step, make_history, sorted_rows
 from tests.integration.spark.table_access import CATALOG, DeltaAccess, IcebergAccess, TableAccess, catalog_props
@@ -194,7 +192,6 @@ class World:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(file_table, "merge_files", merge)
-            patch.setattr(iceberg_table, "merge_files", merge)
             if table.writer is not None:
                 table.writer.maintain(lambda: False)
         for step in left:  # there was nothing to merge

@@ -19,9 +19,12 @@ from connectors.spark.config import TableConfig
 from connectors.spark.plan.evolution import spark_json_field
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.conflicts import CommitConflict
-from connectors.spark.tables.delta import file_table, maintenance
-from connectors.spark.tables.delta.file_table import DeltaFileTable, DeltaTableSettings
-from connectors.spark.tables.delta.maintenance import MaintenanceSettings
+from connectors.spark.tables.delta import maintenance, table_format
+from connectors.spark.tables.delta.change import TableChange
+from connectors.spark.tables.delta.table_format import DeltaTableFormat
+from connectors.spark.tables.delta.view import DeltaView
+from connectors.spark.tables.file_table import FileTable
+from connectors.spark.tables.table_format import FileTableSettings
 from tests.support.lake import vectors
 from tests.support.lake.calls import COMMITS, READS, Calls
 from tests.support.lake.lakes import CONNECTOR, FOLDER, IDENTITY, MERGING, PATH, Belief, Effect, Lake, Values, Version, parse_ends
@@ -60,26 +63,25 @@ class DeltaLake(Lake):
 
     # -- for the sink
 
-    def open(self, settings: TableConfig, calls: Calls) -> DeltaFileTable:
+    def open(self, settings: TableConfig, calls: Calls) -> FileTable[DeltaView, TableChange]:
         client = StoreClient(self.store, calls)
-        care = MaintenanceSettings(MERGING, 0)
-        of_table = DeltaTableSettings("t", CONNECTOR, settings.upserts, False, 1000, settings.layout, care)
+        of_table = FileTableSettings(CONNECTOR, settings.upserts, False, 1000, settings.layout, MERGING, 0)
         session: Any = _Session()
 
         def transactions(*_: object) -> Any:
             return _Transactions(self, calls)
 
         with (
-            mock.patch.object(file_table, "open_location", return_value=(client, FOLDER)),
-            mock.patch.object(file_table, "DeltaTransactions", transactions),
+            mock.patch.object(table_format, "open_location", return_value=(client, FOLDER)),
+            mock.patch.object(table_format, "DeltaTransactions", transactions),
             mock.patch.object(maintenance, "DeltaTransactions", transactions),
         ):
             search: Any = None
-            return DeltaFileTable(session, PATH, of_table, lambda topic: IDENTITY, search)
+            return FileTable(DeltaTableFormat(session, PATH, "t", of_table, search), of_table, lambda topic: IDENTITY)
 
     def belief(self, table: Any) -> Belief | None:
-        known = table._known
-        return None if known.version < 0 else Belief(known.version, known.indexed, parse_ends(known.ends))
+        view = table.view
+        return None if view is None else Belief(view.version, view.files, parse_ends(view.ends))
 
     # -- the log
 

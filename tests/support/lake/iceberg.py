@@ -16,11 +16,14 @@ import pyarrow as pa
 
 from connectors.spark.config import TableConfig
 from connectors.spark.tables.conflicts import CommitConflict
+from connectors.spark.tables.file_table import FileTable
+from connectors.spark.tables.iceberg.change import IcebergChange
 from connectors.spark.tables.iceberg.library import IcebergName
 from connectors.spark.tables.iceberg.offsets import COMMIT
-from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings
-from connectors.spark.tables.iceberg.table import IcebergTable
+from connectors.spark.tables.iceberg.table_format import IcebergTableFormat
 from connectors.spark.tables.iceberg.types import new_schema
+from connectors.spark.tables.iceberg.view import IcebergView
+from connectors.spark.tables.table_format import FileTableSettings
 from tests.support.lake import vectors
 from tests.support.lake.calls import COMMITS, READS, WRITES, Calls
 from tests.support.lake.lakes import CONNECTOR, IDENTITY, MERGING, PATH, Belief, Effect, Lake, Values, Version, parse_ends
@@ -100,25 +103,23 @@ class IcebergLake(Lake):
 
     # -- for the sink
 
-    def open(self, settings: TableConfig, calls: Calls) -> IcebergTable:
+    def open(self, settings: TableConfig, calls: Calls) -> FileTable[IcebergView, IcebergChange]:
         client = StoreClient(self.store, calls)
         name = IcebergName("cat", ("db",), "t")
-        of_table = IcebergTableSettings(name, CONNECTOR, settings.upserts, False, 1000, settings.layout, MERGING, 0)
+        of_table = FileTableSettings(CONNECTOR, settings.upserts, False, 1000, settings.layout, MERGING, 0)
 
         def no_session() -> Any:
             raise AssertionError("the fake needs no Spark")
 
-        table = IcebergTable(of_table, no_session, lambda topic: IDENTITY)
-        reader: Any = table._reader
-        reader.library = _Library(self, calls)
-        reader._open_files = lambda state: client
-        return table
+        form = IcebergTableFormat(name, of_table, no_session, {})
+        fake: Any = form
+        fake._library = _Library(self, calls)
+        fake._open_files = lambda state: client
+        return FileTable(form, of_table, lambda topic: IDENTITY)
 
     def belief(self, table: Any) -> Belief | None:
-        known = table._reader.known
-        if known is None:
-            return None
-        return Belief(known.snapshot, known.indexed, parse_ends(known.offsets.of(CONNECTOR)))
+        view = table.view
+        return None if view is None else Belief(view.version, view.files, parse_ends(view.ends))
 
     # -- reading
 

@@ -22,16 +22,15 @@ from connectors.spark.tables.conflicts import CommitConflict
 from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.data_files import DataFileWriter
 from connectors.spark.tables.delta.file_format import remove_action
-from connectors.spark.tables.delta.known_version import KnownVersion, read_files
 from connectors.spark.tables.delta.layout import TableLayout, read_layout
 from connectors.spark.tables.delta.log import DeltaLog
 from connectors.spark.tables.delta.schema_change import metadata_action, new_columns
 from connectors.spark.tables.delta.statements import add_columns, allow_types
 from connectors.spark.tables.delta.transaction import DeltaTransaction, DeltaTransactions
+from connectors.spark.tables.delta.view import DeltaView, read_files
 from connectors.spark.tables.files.file_reader import read_file
 from connectors.spark.tables.files.live_files import LiveFile, LiveFiles
 from connectors.spark.tables.table import Defaults
-from connectors.spark.tables.table_lock import TableLock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,19 +54,17 @@ class ColumnAdder:
     path: str
     place: str
     connector: str
-    max_index_keys: int
     transactions: DeltaTransactions
     log: DeltaLog
     writer: DataFileWriter
-    commit_lock: TableLock
 
-    def add(self, known: KnownVersion, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
+    def add(self, known: DeltaView, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
         """Adds columns (quoted paths) to the known version, so that the table has ``columns``. After a conflict, it may lack
         them."""
         if defaults:
             self._add_with_defaults(known, added, columns, defaults)
             return
-        with self.commit_lock.held():
+        with known.lock.held():
             new = new_columns(known.layout.columns, columns)
             if new is None:
                 add_columns(self.session, self.path, added)
@@ -79,11 +76,11 @@ class ColumnAdder:
                     transaction.commit([action], self._document())
 
     def _add_with_defaults(
-        self, known: KnownVersion, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults
+        self, known: DeltaView, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults
     ) -> None:
         names = {quote(name): name for name in columns if name not in known.layout.columns}
         others = [(path, type_) for path, type_ in added if names.get(path) not in defaults]
-        with self.commit_lock.held():
+        with known.lock.held():
             allow_types(self.session, self.path, [value.type for value in defaults.values()])
             if others:
                 add_columns(self.session, self.path, others)
@@ -97,16 +94,16 @@ class ColumnAdder:
         if not before.columns.keys().isdisjoint(defaults):
             return  # another task has added them, with their defaults
         after = read_table_layout(transaction, action["metaData"], checksum)
-        live = read_files(transaction, self.log, self.max_index_keys, {}).live
+        live = read_files(transaction, self.log, {}, 0).live
         change = rewrite_with_defaults(live, before, after, defaults, self.writer)
         crash_points.point("spark.staged")
         try:
-            with self.commit_lock.held():
+            with known.lock.held():
                 self.writer.check_exist(change.written, self.place)
                 transaction.commit([action, *change.actions()], self._document(), reads_table=True)
         except CommitConflict as e:
             log.debug("Adding columns to %s again after a conflict: %s", self.place, e)
-            self.writer.delete(change.written)
+            change.discard()
 
     def _document(self) -> TableCommit:
         return TableCommit(self.connector, 0, {}, {})
@@ -116,9 +113,9 @@ def rewrite_with_defaults(
     live: LiveFiles, before: TableLayout, after: TableLayout, defaults: Mapping[str, pa.Scalar], writer: DataFileWriter
 ) -> TableChange:
     """Writes all files again, without deleted rows, and with these values in the columns that ``after`` adds."""
-    change = TableChange(pa.table({}))
+    change = TableChange(writer, after)
     now_ms = int(time.time() * 1000)
-    with change.writing(writer):
+    with change.writing():
         for file in live.by_path.values():
             change.removes.append(remove_action(file, now_ms))
             add = writer.write_batches(_batches(live, file, before, defaults), after, file.values)

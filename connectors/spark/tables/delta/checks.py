@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from connect.errors import ConnectError
 from connectors.spark.plan.sql import table_at
 from connectors.spark.tables.application_ids import StoredOffsets
+from connectors.spark.tables.conflicts import HistoryMoved, UnsuitableTable
 from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
-from connectors.spark.tables.delta.suitability import Obstacle, UnsuitableTable
+from connectors.spark.tables.delta.suitability import Obstacle
 from connectors.spark.tables.effects import Effect
 
 _RETENTION = "delta.setTransactionRetentionDuration"
@@ -73,17 +74,8 @@ def refuse_written_by_worker(stored: StoredOffsets, place: str) -> None:
         )
 
 
-def refuse_dropped(place: str, *, exists: bool) -> NoReturn:
-    """Raises ConnectError for a table that somebody has dropped, and created again if it exists."""
-    raise ConnectError(
-        f"{place} was dropped{' and created again' if exists else ''} while the connector was writing it, and its rows are gone. "
-        "Restart the task to continue with new records, or reset the connector's offsets over REST "
-        "(DELETE /connectors/<name>/offsets) to load the table again"
-    )
-
-
 def check_not_replaced(log: DeltaLog, version: int, connector: str, place: str) -> None:
-    """Raises ConnectError when somebody replaced the rows after the connector's last commit, or while it was made: an append
+    """Raises HistoryMoved when somebody replaced the rows after the connector's last commit, or while it was made: an append
     does not conflict with that."""
     checked = -1
     for logged in log.backwards(version):
@@ -97,9 +89,9 @@ def check_not_replaced(log: DeltaLog, version: int, connector: str, place: str) 
 
 
 def refuse_replacement(logged: LoggedCommit, place: str) -> None:
-    """Raises ConnectError for a commit that replaced the rows."""
+    """Raises HistoryMoved for a commit that replaced the rows."""
     if logged.effect & Effect.MOVES_HISTORY:
-        raise ConnectError(
+        raise HistoryMoved(
             f"{place}: {logged.operation} replaced the table's rows in version {logged.version}, so the connector's offsets no "
             "longer say what the table contains. Stop the connector, set its offsets over REST to what the table contains "
             "(PATCH /connectors/<name>/offsets) or delete them to load all records again, and resume it"

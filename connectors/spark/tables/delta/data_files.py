@@ -24,9 +24,6 @@ from connectors.spark.tables.executor_files import missing_files
 from connectors.spark.tables.files.file_writer import FileWriter
 from connectors.spark.tables.files.partition_values import PartitionValues
 
-APPEND_ROW_GROUP = 256 * 1024
-UPSERT_ROW_GROUP = 20_000
-"""Rows of upsert tables are read one by one, and a row group is the least that can be read."""
 _INDEXED_COLUMNS = 32
 _TEXT_PREFIX = 32
 _LARGEST_CHARACTER = "\U0010ffff"

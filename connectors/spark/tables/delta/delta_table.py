@@ -12,10 +12,9 @@ from connect.record import TopicPartition
 from connectors.spark.errors import is_jvm_gone
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.plan.sql import PARSER_SETTINGS
+from connectors.spark.tables.conflicts import UnsuitableTable
 from connectors.spark.tables.delta.failed_task import note_failed_task
-from connectors.spark.tables.delta.file_table import DeltaFileTable
 from connectors.spark.tables.delta.sql_table import DeltaSqlTable
-from connectors.spark.tables.delta.suitability import UnsuitableTable
 from connectors.spark.tables.executor_files import FileTarget
 from connectors.spark.tables.table import Defaults, OffsetCommit, Table, TableState, Upsert
 
@@ -39,7 +38,7 @@ class DeltaTable:
         self,
         name: str,
         new_session: Callable[[], SparkSession],
-        files: Callable[[SparkSession], DeltaFileTable] | None,
+        files: Callable[[SparkSession], Table] | None,
         with_spark: Callable[[SparkSession], DeltaSqlTable],
     ) -> None:
         self._name = name

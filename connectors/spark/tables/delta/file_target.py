@@ -12,8 +12,7 @@ from pyarrow import fs
 from connect.errors import ConnectError
 from connectors.spark.s3_settings import S3Settings
 from connectors.spark.tables.delta.change import TableChange
-from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
-from connectors.spark.tables.delta.known_version import KnownVersion
+from connectors.spark.tables.delta.data_files import DataFileWriter
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.executor_files import NewFile, missing_files
 from connectors.spark.tables.staging import open_location
@@ -40,9 +39,9 @@ class DeltaFileTarget:
             )
 
     def write(self, rows: pa.Table) -> list[NewFile]:
-        writer, change = self._writer(), TableChange(rows)
-        with change.writing(writer):
-            change.write_rows(writer, self.layout)
+        change = TableChange(self._writer(), self.layout, rows)
+        with change.writing():
+            change.write_rows()
         return [NewFile(str(add["path"]), add, change.new_rows[str(add["path"])]) for add in change.adds]
 
     def find_missing(self, paths: Sequence[str]) -> list[str]:
@@ -55,10 +54,3 @@ class DeltaFileTarget:
     def _writer(self) -> DataFileWriter:
         files, folder = open_location(self.path, self.s3)
         return DataFileWriter(files, folder, self.row_group)
-
-
-def make_file_target(path: str, s3: S3Settings | None, known: KnownVersion, *, upserts: bool) -> DeltaFileTarget | None:
-    """The target for the known version of a table; None if none is known."""
-    if known.version < 0:
-        return None
-    return DeltaFileTarget(path, s3, known.layout, known.version, UPSERT_ROW_GROUP if upserts else APPEND_ROW_GROUP)

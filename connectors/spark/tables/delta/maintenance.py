@@ -7,7 +7,6 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyarrow import fs
@@ -15,7 +14,6 @@ from pyarrow import fs
 from connectors.spark.plan.sql import table_at
 from connectors.spark.tables.delta.log import DeltaLog
 from connectors.spark.tables.delta.transaction import DeltaTransaction, DeltaTransactions
-from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.staging import local_folder
 from connectors.spark.tables.table_lock import TableLock
 
@@ -29,16 +27,9 @@ _LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _VACUUM_LOGGING = "spark.databricks.delta.vacuum.logging.enabled"
 
 
-@dataclass(frozen=True, slots=True)
-class MaintenanceSettings:
-    """``vacuum_interval_s``: how often files that no version needs any more are deleted; 0 turns it off."""
-
-    compaction: CompactionSettings
-    vacuum_interval_s: float
-
-
 class DeltaMaintenance:
-    """Maintenance of one table. Used by one thread at a time, which is not the one that commits."""
+    """Maintenance of one table. Used by one thread at a time, which is not the one that commits. ``vacuum_interval_s``: how often
+    files that no version needs any more are deleted; 0 turns it off."""
 
     def __init__(
         self,
@@ -46,10 +37,10 @@ class DeltaMaintenance:
         path: str,
         files: fs.FileSystem,
         folder: str,
-        settings: MaintenanceSettings,
+        vacuum_interval_s: float,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.settings = settings
+        self._vacuum_interval_s = vacuum_interval_s
         self._session = session
         self._now = now
         self._path = path
@@ -88,15 +79,15 @@ class DeltaMaintenance:
     def _is_vacuum_due(self, transaction: DeltaTransaction) -> bool:
         """Whether the last VACUUM, of whichever task, or the table's creation is an interval ago. What the table says counts,
         because a task may never run for so long."""
-        if not self.settings.vacuum_interval_s or self._now() < self._vacuum_due_at:
+        if not self._vacuum_interval_s or self._now() < self._vacuum_due_at:
             return False
         vacuumed_ns = self._files.get_file_info(self._last_vacuum).mtime_ns
         last_s = transaction.metadata().get("createdTime", 0) / 1000 if vacuumed_ns is None else vacuumed_ns / 1e9
-        self._vacuum_due_at = last_s + self.settings.vacuum_interval_s
+        self._vacuum_due_at = last_s + self._vacuum_interval_s
         return self._now() >= self._vacuum_due_at
 
     def _vacuum(self) -> None:
-        self._vacuum_due_at = self._now() + self.settings.vacuum_interval_s
+        self._vacuum_due_at = self._now() + self._vacuum_interval_s
         # VACUUM would otherwise make two commits to the log, without the lock that guards commits of several processes.
         self._session.conf.set(_VACUUM_LOGGING, "false")
         # It lists files in this many tasks, 10,000 by default, however few files there are.

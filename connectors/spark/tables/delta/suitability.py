@@ -74,10 +74,6 @@ _ALLOWED_PROPERTIES = (
 """Beginnings of the names of properties of Delta that ask nothing of who writes data files. Nor do properties of others."""
 
 
-class UnsuitableTable(Exception):
-    """The table has a feature that only Delta's own writer supports."""
-
-
 @dataclass(frozen=True, slots=True)
 class Obstacle:
     """Why Spark must write a table's rows, and how to remove the reason."""

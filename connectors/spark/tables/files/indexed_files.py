@@ -70,9 +70,10 @@ class IndexedFiles:
 
     def apply_merged(self, merged: MergedFile, adds: Iterable[Entry], removes: Iterable[Entry]) -> None:
         """The same for a compaction, whose keys are known if there was an index when it began."""
+        path = None if merged.entry is None else self.live.format.path(merged.entry)
 
         def keys_of(file: LiveFile) -> Iterator[Entries]:
-            if merged.keys is None or merged.has_key is None:
+            if merged.keys is None or merged.has_key is None or file.path != path:
                 yield from self._read_keys(file)
                 return
             at = np.flatnonzero(merged.has_key)

@@ -21,7 +21,6 @@ from connectors.spark.tables.iceberg.file_format import IcebergFormat, replaced_
 from connectors.spark.tables.iceberg.lineage import LINEAGE, with_row_ids
 from connectors.spark.tables.iceberg.partitioning import Partitioning
 from connectors.spark.tables.iceberg.puffin import encode_puffin
-from connectors.spark.tables.iceberg.snapshots import KnownSnapshot
 from connectors.spark.tables.patch import Patch, updated_copies
 
 _BATCH_ROWS = 64 * 1024
@@ -31,7 +30,9 @@ _BATCH_ROWS = 64 * 1024
 class IcebergChange:
     """``added`` and ``removed`` are data files, the others are the delete files of vectors."""
 
-    rows: pa.Table
+    writer: IcebergFileWriter
+    partitioning: Partitioning
+    rows: pa.Table = field(default_factory=lambda: pa.table({}))
     files: ExecutorFiles | None = None
     """Instead of ``rows``: what executors have written."""
     added: list[Entry] = field(default_factory=list)
@@ -43,30 +44,34 @@ class IcebergChange:
     """By path: the rows of a new data file, in its order."""
     marked: list[Entry] = field(default_factory=list)
     """Entries of known data files with their new vector."""
-    order_state: int | None = None
-    """Names what the table then knows of the order of changes; None if that remains."""
+    kind: str = "append"
+    """See ``prepare`` in ``IcebergTables.java``."""
 
     @contextlib.contextmanager
-    def writing(self, writer: IcebergFileWriter) -> Iterator[None]:
+    def writing(self) -> Iterator[None]:
         """Deletes what was written when the block fails: a full disk would stay full."""
         try:
             yield
         except BaseException:
-            writer.delete(self.written)
+            self.discard()
             raise
 
-    def write_rows(self, writer: IcebergFileWriter, partitioning: Partitioning) -> None:
+    def discard(self) -> None:
+        """Deletes the files, which certainly no commit names."""
+        self.writer.delete(self.written)
+
+    def write_rows(self) -> None:
         """Writes the new rows, if there are any: one file per partition. With files of executors, only their vectors."""
         if self.files is not None:
-            self._add_files(self.files, writer)
+            self._add_files(self.files)
             return
         if not self.rows.num_rows:
             return
-        for values, rows in partitioning.split(self.rows):
-            self._add(writer.write(rows, values))
+        for values, rows in self.partitioning.split(self.rows):
+            self._add(self.writer.write(rows, values))
             self.new_rows[self.added[-1]["path"]] = rows
 
-    def _add_files(self, files: ExecutorFiles, writer: IcebergFileWriter) -> None:
+    def _add_files(self, files: ExecutorFiles) -> None:
         marked: list[tuple[LiveFile, Rows]] = []
         for file in files.remaining():
             self.added.append(file.entry)
@@ -75,7 +80,7 @@ class IcebergChange:
             if len(file.superseded):
                 # A vector needs nothing of the table's schema.
                 marked.append((IcebergFormat({}).describe(-1, file.entry), file.superseded))
-        self._write_vectors(marked, writer)
+        self._write_vectors(marked)
 
     def _add(self, entry: Entry) -> None:
         self.added.append(entry)
@@ -87,7 +92,7 @@ class IcebergChange:
             self.removed.append(file.entry)
             self.old_vectors += replaced_deletes(file)
 
-    def mark_deleted(self, deleted: Mapping[int, Rows], live: LiveFiles, writer: IcebergFileWriter) -> None:
+    def mark_deleted(self, deleted: Mapping[int, Rows], live: LiveFiles) -> None:
         """Deletes rows by deletion vectors, and removes files without any other rows."""
         remaining: list[tuple[LiveFile, Rows]] = []
         for number, rows in deleted.items():
@@ -98,20 +103,20 @@ class IcebergChange:
                 remaining.append((file, all_deleted))
             else:
                 self.remove_files([file])
-        self._write_vectors(remaining, writer)
+        self._write_vectors(remaining)
 
-    def _write_vectors(self, marked: list[tuple[LiveFile, Rows]], writer: IcebergFileWriter) -> None:
+    def _write_vectors(self, marked: list[tuple[LiveFile, Rows]]) -> None:
         if not marked:
             return
         data, places = encode_puffin([(file.path, rows) for file, rows in marked])
-        path = writer.write_bytes(data)
+        path = self.writer.write_bytes(data)
         self.written.append(path)
         for (file, rows), place in zip(marked, places, strict=True):
             vector = vector_entry(file, path, len(data), place, len(rows))
             self.vectors.append(vector)
             self.marked.append({**file.entry, "deletes": [vector]})
 
-    def copy_without(self, deleted: Mapping[int, Rows], live: LiveFiles, columns: Columns, writer: IcebergFileWriter) -> None:
+    def copy_without(self, deleted: Mapping[int, Rows], live: LiveFiles, columns: Columns) -> None:
         """Deletes rows by writing the others of their files into new files (copy-on-write)."""
         for number, rows in deleted.items():
             file = live.at(number)
@@ -119,56 +124,56 @@ class IcebergChange:
             gone[file.with_deleted(rows)] = True
             self.remove_files([file])
             if not gone.all():
-                self._copy(file, gone, live, columns, writer)
+                self._copy(file, gone, live, columns)
 
-    def _copy(self, file: LiveFile, gone: Any, live: LiveFiles, columns: Columns, writer: IcebergFileWriter) -> None:
+    def _copy(self, file: LiveFile, gone: Any, live: LiveFiles, columns: Columns) -> None:
         def batches() -> Iterator[pa.Table]:
             for first, batch in read_file(live, file, columns, _BATCH_ROWS):
                 yield batch.filter(pa.array(~gone[first : first + batch.num_rows]))
 
-        entry = writer.write_batches(batches(), tuple(file.entry["partition"]), file.entry["spec"])
+        entry = self.writer.write_batches(batches(), tuple(file.entry["partition"]), file.entry["spec"])
         if entry is not None:
             self._add(entry)
 
-    def write(self, patch: Patch, live: LiveFiles, known: KnownSnapshot) -> None:
+    def write(self, patch: Patch, live: LiveFiles, columns: Columns, *, has_vectors: bool) -> None:
         """Writes the files of a patch."""
         deleted = dict(patch.deleted)
         if patch.empties:
             self.remove_files(list(live.by_path.values()))
         for file, rows in patch.updated_rows(live):
-            self._write_updated(file, rows, patch, live, known)
+            self._write_updated(file, rows, patch, live, columns)
             deleted[file.number] = np.union1d(deleted[file.number], rows) if file.number in deleted else rows
-        if known.has_vectors:
-            self.mark_deleted(deleted, live, known.writer)
+        if has_vectors:
+            self.mark_deleted(deleted, live)
         else:
-            self.copy_without(deleted, live, known.columns, known.writer)
-        self.write_rows(known.writer, known.partitioning)
+            self.copy_without(deleted, live, columns)
+        self.write_rows()
 
-    def _write_updated(self, file: LiveFile, rows: Rows, patch: Patch, live: LiveFiles, known: KnownSnapshot) -> None:
+    def _write_updated(self, file: LiveFile, rows: Rows, patch: Patch, live: LiveFiles, columns: Columns) -> None:
         """Writes copies of updated rows, which keep the IDs of their lineage."""
         assert patch.update is not None
-        copies = updated_copies(live, file, rows, patch.update, {**known.columns, **LINEAGE})
+        copies = updated_copies(live, file, rows, patch.update, {**columns, **LINEAGE})
         batches = (with_row_ids(file, numbers, batch) for numbers, batch in copies)
-        if patch.update.values.keys() & set(known.partitioning.columns):
+        if patch.update.values.keys() & set(self.partitioning.columns):
             for batch in batches:
-                for values, part in known.partitioning.split(batch):
-                    self._add(known.writer.write(part, values))
+                for values, part in self.partitioning.split(batch):
+                    self._add(self.writer.write(part, values))
             return
-        entry = known.writer.write_batches(batches, tuple(file.entry["partition"]), file.entry["spec"])
+        entry = self.writer.write_batches(batches, tuple(file.entry["partition"]), file.entry["spec"])
         if entry is not None:
             self._add(entry)
 
     @classmethod
-    def of_merged(cls, merged: MergedFile, writer: IcebergFileWriter) -> IcebergChange:
+    def of_merged(cls, merged: MergedFile, writer: IcebergFileWriter, partitioning: Partitioning) -> IcebergChange:
         """The change of a compaction: no row is added or removed."""
-        change = cls(pa.table({}))
+        change = cls(writer, partitioning, kind="rewrite")
         change.remove_files([source.file for source in merged.sources])
         if merged.entry is None:
             return change
         change._add(merged.entry)
         deleted = merged.deleted_since()
         if len(deleted):
-            change._write_vectors([(IcebergFormat({}).describe(-1, merged.entry), deleted)], writer)
+            change._write_vectors([(IcebergFormat({}).describe(-1, merged.entry), deleted)])
         return change
 
     def entries(self) -> list[Entry]:
@@ -176,11 +181,11 @@ class IcebergChange:
         marked = {entry["path"]: entry for entry in self.marked}
         return [*(marked.pop(entry["path"], entry) for entry in self.added), *marked.values()]
 
-    def request(self, kind: str, base: int, offsets: Mapping[str, Any]) -> dict[str, Any]:
+    def request(self, base: int, offsets: Mapping[str, Any]) -> dict[str, Any]:
         """The change for ``commit`` in ``IcebergTables.java``: planned on the snapshot ``base``, with these offsets."""
         return {
             **offsets,
-            "kind": kind,
+            "kind": self.kind,
             "base": base,
             "add": self.added,
             "remove": self.removed,

@@ -10,12 +10,11 @@ import pyarrow as pa
 from pyarrow import fs
 
 from connect.errors import ConnectError
-from connectors.spark.s3_settings import S3Settings, read_s3_settings
+from connectors.spark.s3_settings import S3Settings
 from connectors.spark.tables.executor_files import NewFile, missing_files
 from connectors.spark.tables.iceberg.change import IcebergChange
 from connectors.spark.tables.iceberg.data_files import IcebergFileWriter
 from connectors.spark.tables.iceberg.partitioning import Partitioning
-from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings, KnownSnapshot
 from connectors.spark.tables.iceberg.types import Json
 from connectors.spark.tables.staging import open_location, path_in_file_system
 
@@ -40,9 +39,9 @@ class IcebergFileTarget:
             )
 
     def write(self, rows: pa.Table) -> list[NewFile]:
-        writer, change = self._writer(), IcebergChange(rows)
-        with change.writing(writer):
-            change.write_rows(writer, Partitioning.read(self.spec, self.schema))
+        change = IcebergChange(self._writer(), Partitioning.read(self.spec, self.schema), rows)
+        with change.writing():
+            change.write_rows()
         return [NewFile(str(entry["path"]), entry, change.new_rows[str(entry["path"])]) for entry in change.added]
 
     def find_missing(self, paths: Sequence[str]) -> list[str]:
@@ -56,12 +55,3 @@ class IcebergFileTarget:
         files, _ = open_location(self.data, self.s3)
         folder = self.data.rpartition("/")[0]
         return IcebergFileWriter(files, folder, self.schema, int(self.spec["spec-id"]), self.row_group)
-
-
-def make_file_target(known: KnownSnapshot, settings: IcebergTableSettings) -> IcebergFileTarget | None:
-    """The target for the known snapshot of a table; None for upserts without deletion vectors, which write old files again."""
-    if settings.upserts and not known.has_vectors:
-        return None
-    state = known.state
-    s3 = read_s3_settings(settings.conf, state["data"])
-    return IcebergFileTarget(state["location"], state["data"], s3, state["schema"], state["spec"], settings.row_group)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from connect.errors import ConnectError
+from connectors.spark.tables.conflicts import HistoryMoved
 from connectors.spark.tables.effects import Effect
 from connectors.spark.tables.iceberg.types import Json
 from connectors.spark.tables.offset_ranges import OffsetRanges
@@ -38,6 +38,10 @@ class TableOffsets:
 
     def of(self, connector: str) -> Mapping[str, int]:
         return self.ends.get(connector, {})
+
+    def of_all(self) -> dict[str, int]:
+        """The ends of all connectors, by identifiers."""
+        return {text: end for own in self.ends.values() for text, end in own.items()}
 
     def is_behind(self, other: TableOffsets, connector: str) -> bool:
         """Whether an end of the connector is before that in the other offsets."""
@@ -90,10 +94,10 @@ def effect_of(snapshot: Json) -> Effect:
 
 
 def refuse_replacement(history: Iterable[Json], place: str) -> None:
-    """Raises ConnectError when another writer has replaced all rows in one of these snapshots."""
+    """Raises HistoryMoved when another writer has replaced all rows in one of these snapshots."""
     for snapshot in history:
         if effect_of(snapshot) & Effect.MOVES_HISTORY:
-            raise ConnectError(
+            raise HistoryMoved(
                 f"{place}: another writer replaced the table's rows ({snapshot['operation']}) in snapshot {snapshot['id']}, so "
                 "the connector's offsets no longer say what the table contains. Stop the connector, set its offsets over REST to "
                 "what the table contains (PATCH /connectors/<name>/offsets) or delete them to load all records again, and resume "
@@ -102,8 +106,8 @@ def refuse_replacement(history: Iterable[Json], place: str) -> None:
 
 
 def refuse_lost(connector: str, place: str) -> None:
-    """Raises ConnectError for a table whose snapshots with the connector's offsets are gone."""
-    raise ConnectError(
+    """Raises HistoryMoved for a table whose snapshots with the connector's offsets are gone."""
+    raise HistoryMoved(
         f"{place} has rows of connector {connector}, but the snapshots with its offsets have expired or were rolled back. Stop "
         "the connector, set its offsets over REST to what the table contains (PATCH /connectors/<name>/offsets), and resume it"
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from connect.errors import ConnectError
+from connectors.spark.tables.file_table import FileTable
 from connectors.spark.tables.files.indexed_files import IndexedFiles
-from connectors.spark.tables.iceberg.snapshots import TableReader
 from connectors.spark.tables.table import OffsetCommit
 from tests.support.lake import iceberg
 from tests.support.lake.checks import Finding
@@ -41,11 +41,16 @@ def test_a_commit_that_does_not_begin_at_the_ends_of_the_table_is_noticed(
 
 
 def test_a_commit_after_a_rollback_that_skips_records_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: TableReader, why: str) -> NoReturn:
-        self.known = None
-        raise ConnectError(why)
+    real = FileTable._read
 
-    monkeypatch.setattr(TableReader, "_refuse", refuse)
+    def read(self: FileTable[Any, Any]) -> Any:
+        try:
+            return real(self)
+        except ConnectError:
+            self._refusal = ""
+            raise
+
+    monkeypatch.setattr(FileTable, "_read", read)
     steps = [*COMMITTED, "F back 2", "A maintain", "A put 1", "A commit"]
     assert "missing rows" in str(failure(case_of("iceberg", "append"), steps))
 

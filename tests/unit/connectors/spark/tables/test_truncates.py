@@ -7,7 +7,6 @@ import random
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -147,13 +146,11 @@ def test_rows_that_a_truncate_updates_go_to_their_new_partition_of_a_delta_table
     columns = {"id": pa.int64(), DELETED: pa.bool_()}
     files, layout = fs.LocalFileSystem(), TableLayout(columns, (DELETED,))
     writer, indexed = DataFileWriter(files, str(tmp_path), 1000), IndexedFiles(files, DeltaFormat(str(tmp_path)), {}, 0)
-    written = TableChange(pa.table({"id": [1, 2], DELETED: [False, False]}))
-    written.write_rows(writer, layout)
+    written = TableChange(writer, layout, pa.table({"id": [1, 2], DELETED: [False, False]}))
+    written.write_rows()
     indexed.apply(written.adds, ())
-    change = TableChange(pa.table({}))
-    change.write(
-        Patch(pa.table({}), {}, False, columns, deleting({DELETED: pa.scalar(True)}, None), 0), indexed.live, writer, layout
-    )
+    change = TableChange(writer, layout)
+    change.write(Patch(pa.table({}), {}, False, columns, deleting({DELETED: pa.scalar(True)}, None), 0), indexed.live)
     assert [add["partitionValues"] for add in change.adds] == [{DELETED: "true"}]
     assert len(change.removes) == 1
 
@@ -165,15 +162,15 @@ def test_rows_that_a_truncate_updates_go_to_their_new_partition_of_an_iceberg_ta
     spec = new_spec([f"day({SOURCE_TS})"], schema, columns)
     partitioning = Partitioning.read({"spec-id": 0, **spec}, schema)
     writer = IcebergFileWriter(fs.LocalFileSystem(), str(tmp_path), schema, 0, 1000)
-    change = IcebergChange(pa.table({"id": [1], SOURCE_TS: pa.array([day.as_py()], day.type), DELETED: [False]}))
-    change.write_rows(writer, partitioning)
+    before = pa.table({"id": [1], SOURCE_TS: pa.array([day.as_py()], day.type), DELETED: [False]})
+    change = IcebergChange(writer, partitioning, before)
+    change.write_rows()
     state = {"schema": schema, "specs": [{"spec-id": 0, **spec}], "properties": {}, "format": 3}
     indexed = IndexedFiles(fs.LocalFileSystem(), IcebergFormat(state), {}, 0)
     indexed.apply(change.entries(), ())
     update = deleting({DELETED: pa.scalar(True), SOURCE_TS: later}, None)
-    known: Any = SimpleNamespace(has_vectors=True, writer=writer, columns=columns, partitioning=partitioning)
-    updated = IcebergChange(pa.table({}))
-    updated.write(Patch(pa.table({}), {}, False, columns, update, 0), indexed.live, known)
+    updated = IcebergChange(writer, partitioning)
+    updated.write(Patch(pa.table({}), {}, False, columns, update, 0), indexed.live, columns, has_vectors=True)
     rows = pa.table({SOURCE_TS: pa.array([later.as_py()], later.type)})
     assert [tuple(entry["partition"]) for entry in updated.added] == [values for values, _ in partitioning.split(rows)]
 

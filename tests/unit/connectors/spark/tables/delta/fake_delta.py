@@ -15,15 +15,18 @@ from pyarrow import fs
 from connect.record import TopicPartition
 from connect.sink import TopicIdentity
 from connectors.spark.config import WantedLayout
-from connectors.spark.tables.delta.file_table import DeltaFileTable, DeltaTableSettings
+from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.log import Action, DeltaLog
-from connectors.spark.tables.delta.maintenance import MaintenanceSettings
+from connectors.spark.tables.delta.table_format import DeltaTableFormat
 from connectors.spark.tables.delta.transaction import DeltaTransaction
+from connectors.spark.tables.delta.view import DeltaView
+from connectors.spark.tables.file_table import FileTable
 from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.table import OffsetCommit
+from connectors.spark.tables.table_format import FileTableSettings
 
 TP = TopicPartition("topic", 0)
-_SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+_SCHEMA: dict[str, Any] = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
 
 
 class Thrown(Exception):
@@ -68,6 +71,18 @@ class FakeDelta:
         path.write_text("\n".join(map(json.dumps, lines)))
         return version
 
+    def add_column(self) -> int:
+        """ALTER TABLE ADD COLUMN, by another writer."""
+        fields = [*_SCHEMA["fields"], {"name": "more", "type": "long", "nullable": True, "metadata": {}}]
+        return self._alter(schemaString=json.dumps({**_SCHEMA, "fields": fields}))
+
+    def alter(self, properties: Mapping[str, str]) -> int:
+        """Properties that another writer sets."""
+        return self._alter(configuration=dict(properties))
+
+    def _alter(self, **metadata: Any) -> int:
+        return self.commit([{"metaData": {**list(self.actions("metaData"))[-1], **metadata}}])
+
     def actions(self, kind: str, since: int = -1) -> Iterator[Action]:
         for version in range(since + 1, self.version + 1):
             for line in (self.folder / "_delta_log" / f"{version:020d}.json").read_text().splitlines():
@@ -105,15 +120,15 @@ class FakeDelta:
         log = DeltaLog(fs.LocalFileSystem(), str(self.folder))
         return DeltaTransaction(classes, None, java, log)  # type: ignore[arg-type]  # a fake
 
-    def open(self, connector: str = "c", *, min_files: int = 0) -> DeltaFileTable:
+    def open(self, connector: str = "c", *, min_files: int = 0) -> FileTable[DeltaView, TableChange]:
         """The table as a new task opens it, to append to it."""
-        care = MaintenanceSettings(CompactionSettings(min_files=min_files), 0)
-        settings = DeltaTableSettings("t", connector, False, False, 1000, WantedLayout(), care)
+        merging = CompactionSettings(min_files=min_files)
+        settings = FileTableSettings(connector, False, False, 1000, WantedLayout(), merging, 0)
         session: Any = SimpleNamespace(_jvm=None, _jsparkSession=None)
         search: Any = None
-        table = DeltaFileTable(session, str(self.folder), settings, lambda topic: TopicIdentity("cluster", "topic-id"), search)
-        table._transactions = SimpleNamespace(begin=self.begin)  # type: ignore[assignment]
-        return table
+        form = DeltaTableFormat(session, str(self.folder), "t", settings, search)
+        form._transactions = SimpleNamespace(begin=self.begin)  # type: ignore[assignment]
+        return FileTable(form, settings, lambda topic: TopicIdentity("cluster", "topic-id"))
 
 
 class _JavaList(list[Any]):

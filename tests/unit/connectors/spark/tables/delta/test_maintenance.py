@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from pyarrow import fs
 
-from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
-from connectors.spark.tables.files.compaction import CompactionSettings
+from connectors.spark.tables.delta.maintenance import DeltaMaintenance
 from tests.unit.connectors.spark.tables.delta.fake_delta import FakeDelta
 
 DAY_S = 86_400.0
@@ -43,9 +42,8 @@ class Vacuums:
 
     def task(self, interval_s: float = DAY_S) -> Callable[[], int]:
         """A visit of a new task, which may be repeated; returns how often VACUUM has run for any task."""
-        care = MaintenanceSettings(CompactionSettings(min_files=0), interval_s)
         folder = str(self._delta.folder)
-        maintenance = DeltaMaintenance(self._session, folder, fs.LocalFileSystem(), folder, care, lambda: self.now_s)
+        maintenance = DeltaMaintenance(self._session, folder, fs.LocalFileSystem(), folder, interval_s, lambda: self.now_s)
         maintenance._transactions = SimpleNamespace(begin=self._delta.begin)  # type: ignore[assignment]
 
         def visit() -> int:

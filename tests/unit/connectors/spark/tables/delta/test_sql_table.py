@@ -17,8 +17,8 @@ from connectors.spark.config import WantedLayout
 from connectors.spark.plan.deduplicate import DeduplicatedChanges
 from connectors.spark.tables.application_ids import spark_writer_id
 from connectors.spark.tables.committed_offsets import TableCommit
+from connectors.spark.tables.conflicts import UnsuitableTable
 from connectors.spark.tables.delta.sql_table import DeltaSqlTable
-from connectors.spark.tables.delta.suitability import UnsuitableTable
 from connectors.spark.tables.delta.transaction import transaction_action
 from connectors.spark.tables.staging import Staging, local_folder
 from connectors.spark.tables.table import Upsert

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 from connect.errors import ConnectError
+from connectors.spark.tables.conflicts import UnsuitableTable
 from connectors.spark.tables.delta.checks import refuse_obstacles
 from connectors.spark.tables.delta.layout import TableLayout
-from connectors.spark.tables.delta.suitability import Obstacle, UnsuitableTable, find_obstacles
+from connectors.spark.tables.delta.suitability import Obstacle, find_obstacles
 
 PLAIN: dict[str, Any] = {"partitionColumns": [], "configuration": {}, "schemaString": '{"fields":[]}'}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,14 @@ import pytest
 from pyarrow import fs
 
 from connectors.spark.tables.delta.change import TableChange
-from connectors.spark.tables.delta.known_version import KnownVersion
-from connectors.spark.tables.delta.log import LoggedCommit
+from connectors.spark.tables.file_table import FileTable
 from connectors.spark.tables.files import key_index
 from connectors.spark.tables.files.file_columns import FileColumns
 from connectors.spark.tables.files.indexed_files import IndexedFiles
 from connectors.spark.tables.files.live_files import Entry, LiveFile, Vector
 from connectors.spark.tables.files.row_bitmaps import Rows
+from connectors.spark.tables.table_format import FileTableSettings, Moves, Step, View
+from connectors.spark.tables.table_lock import TableLock
 
 KEYS = {"id": pa.string()}
 
@@ -113,20 +115,6 @@ class Case:
         self.before, self.after = state(self.indexed), state(fresh)
         storage.calls = 0
 
-    def logged(self) -> LoggedCommit:
-        return LoggedCommit(2, info={"operation": "OPTIMIZE"}, adds=self.adds, removes=self.removes)
-
-
-class Log:
-    """The log of a table whose version 2 is the case's commit."""
-
-    def __init__(self, case: Case) -> None:
-        self._case = case
-
-    def commit(self, version: int) -> LoggedCommit:
-        assert version == 2
-        return self._case.logged()
-
 
 def has_index(indexed: IndexedFiles) -> bool:
     return indexed.has_index
@@ -175,36 +163,78 @@ def test_an_index_that_cannot_be_built_again_stays_dropped(storage: Storage) -> 
         assert places(small) == {k: v for k, v in case.after[1].items() if v != {("e", 0)}}
 
 
-def test_a_version_of_delta_is_followed_again_after_a_failed_call(storage: Storage) -> None:
+class Format:
+    """A format whose table has the version 2, which the case's commit made."""
+
+    name = place = "t"
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+
+    def read(self, before: View) -> Step[View]:
+        return Step(replace(before, version=2), self._case.adds, self._case.removes)
+
+    def commit(self, view: View, change: TableChange, moves: Moves) -> Step[View]:
+        return Step(replace(view, version=2), change.adds, change.removes)
+
+    def is_gone(self, view: View, error: Exception) -> bool:
+        return False
+
+
+def table_of(case: Case) -> FileTable[View, TableChange]:
+    """The table at version 1."""
+    any_: Any = None
+    settings = FileTableSettings("c", True, False, 100, any_, any_, 0)
+    form: Any = Format(case)
+    table: FileTable[View, TableChange] = FileTable(form, settings, lambda topic: None)
+    table.view = View(
+        version=1,
+        table_id="t",
+        columns={},
+        partition_columns=(),
+        shape=(),
+        ends={},
+        order_state=0,
+        order_files=any_,
+        lock=TableLock(None, ""),
+        files=case.indexed,
+    )
+    return table
+
+
+def test_a_version_is_followed_again_after_a_failed_call(storage: Storage) -> None:
     for number in attempts(storage):
         case = Case(storage)
-        known = KnownVersion(version=1, table_id="t", indexed=case.indexed)
+        table = table_of(case)
         storage.failing = number
         try:
-            known.pass_over(case.logged(), "table t")
+            table.load([])
         except OSError:
-            assert known.version == 1
-            known = known.successor(2, "t", known.layout, Log(case), "table t")  # type: ignore[arg-type]  # what a task does next
+            assert table.view is not None
+            assert (table.view.version, table.view.files) == (1, case.indexed)
+            table.load([])  # what a task does next
         storage.failing = 0
-        assert known.version == 2
-        assert known.indexed is not None
-        assert state(known.indexed) == case.after, f"call {number}"
+        assert table.view is not None
+        assert table.view.version == 2
+        assert table.view.files is not None
+        assert state(table.view.files) == case.after, f"call {number}"
 
 
-def test_an_own_commit_of_delta_is_followed_again_after_a_failed_call(storage: Storage) -> None:
+def test_an_own_commit_is_followed_again_after_a_failed_call(storage: Storage) -> None:
     """The commit has landed: the vector that it has written is read back, and that call fails."""
     for number in attempts(storage):
         case = Case(storage)
-        known = KnownVersion(version=1, table_id="t", indexed=case.indexed)
-        log: Any = Log(case)
-        change = TableChange(pa.table({}), adds=case.adds, removes=case.removes)
+        table = table_of(case)
+        assert table.view is not None
+        any_: Any = None
+        change = TableChange(any_, any_, adds=case.adds, removes=case.removes)
         storage.failing = number
         try:
-            known.follow(2, change, {}, log, "table t")
+            table._commit(table.view, change, Moves())
         except OSError:
-            assert known.version == 1
-            known = known.successor(2, "t", known.layout, log, "table t")
+            assert table.view.version == 1
+            table.load([])
         storage.failing = 0
-        assert known.version == 2
-        assert known.indexed is not None
-        assert state(known.indexed) == case.after, f"call {number}"
+        assert table.view.version == 2
+        assert table.view.files is not None
+        assert state(table.view.files) == case.after, f"call {number}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -13,13 +14,16 @@ from connect.record import TopicPartition
 from connect.sink import TopicIdentity
 from connectors.spark.config import WantedLayout
 from connectors.spark.tables.conflicts import CommitConflict
+from connectors.spark.tables.file_table import FileTable
 from connectors.spark.tables.files.compaction import CompactionSettings
+from connectors.spark.tables.iceberg.change import IcebergChange
 from connectors.spark.tables.iceberg.expiry import Retention
 from connectors.spark.tables.iceberg.library import IcebergName
 from connectors.spark.tables.iceberg.offsets import PREFIX
-from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings
-from connectors.spark.tables.iceberg.table import IcebergTable
+from connectors.spark.tables.iceberg.table_format import IcebergTableFormat
+from connectors.spark.tables.iceberg.view import IcebergView
 from connectors.spark.tables.table import OffsetCommit
+from connectors.spark.tables.table_format import FileTableSettings
 
 TP = TopicPartition("topic", 0)
 
@@ -35,6 +39,8 @@ class FakeCatalog:
         self.properties: dict[str, str] = {}
         self.lose_answer = False
         """Whether the next commit raises an error although it is in the table."""
+        self.fail_read = False
+        """Whether reading the metadata fails."""
         self.now_s = 0.0
         self._last_id = 0
 
@@ -61,26 +67,18 @@ class FakeCatalog:
                     return next(iter(json.loads(text).values()), None)
         return None
 
-    def open(self, *, expire_interval_s: float = 0) -> IcebergTable:
+    def open(self, *, expire_interval_s: float = 0) -> FileTable[IcebergView, IcebergChange]:
         """The table as a new task opens it."""
-        settings = IcebergTableSettings(
-            IcebergName("cat", ("db",), "t"),
-            "c",
-            False,
-            False,
-            1000,
-            WantedLayout(),
-            CompactionSettings(min_files=0),
-            expire_interval_s,
-        )
+        merging = CompactionSettings(min_files=0)
+        settings = FileTableSettings("c", False, False, 1000, WantedLayout(), merging, expire_interval_s)
 
         def no_session() -> Any:
             raise AssertionError("the fake needs no Spark")
 
-        table = IcebergTable(settings, no_session, lambda topic: TopicIdentity("cluster", "topic-id"), lambda: self.now_s)
-        table._reader.library = object()  # type: ignore[assignment]
-        table._reader.handle = FakeHandle(self)  # type: ignore[assignment]
-        return table
+        form = IcebergTableFormat(IcebergName("cat", ("db",), "t"), settings, no_session, {}, now=lambda: self.now_s)
+        form._library = SimpleNamespace(load=lambda name, branch: FakeHandle(self))  # type: ignore[assignment]
+        form._handle = FakeHandle(self)  # type: ignore[assignment]
+        return FileTable(form, settings, lambda topic: TopicIdentity("cluster", "topic-id"))
 
 
 class FakeHandle:
@@ -92,6 +90,8 @@ class FakeHandle:
         self._catalog = catalog
 
     def read(self) -> dict[str, Any]:
+        if self._catalog.fail_read:
+            raise OSError("no answer")
         fields = [{"id": 1, "name": "id", "required": False, "type": "long"}]
         state: dict[str, Any] = {
             "uuid": "u",

@@ -26,6 +26,7 @@ from connectors.spark.tables.iceberg.file_format import LINEAGE, IcebergFormat
 from connectors.spark.tables.iceberg.file_target import IcebergFileTarget
 from connectors.spark.tables.iceberg.partitioning import Partitioning
 from connectors.spark.tables.iceberg.types import file_schema, new_schema, read_columns
+from connectors.spark.tables.iceberg.view import shape_of
 from connectors.spark.tables.table import OffsetCommit
 from tests.unit.connectors.spark.tables.iceberg.fake_catalog import TP, FakeCatalog, rows
 
@@ -113,11 +114,11 @@ def test_another_name_mapping_makes_files_be_read_again(tmp_path: Path) -> None:
     catalog = FakeCatalog(tmp_path)
     table = catalog.open()
     table.load([TP])
-    known = table._reader.known
-    assert known is not None
-    state = {**known.state, "properties": {"comment": "x"}}
-    assert known.has_schema_of(state)
-    assert not known.has_schema_of({**state, "properties": {NAME_MAPPING: "[]"}})
+    view = table.view
+    assert view is not None
+    state = {**view.state, "properties": {"comment": "x"}}
+    assert view.shape == shape_of(state)
+    assert view.shape != shape_of({**state, "properties": {NAME_MAPPING: "[]"}})
 
 
 def test_columns_are_found_by_their_ids(tmp_path: Path) -> None:

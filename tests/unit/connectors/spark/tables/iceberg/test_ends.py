@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from connect.errors import ConnectError
+from connectors.spark.tables.iceberg.offsets import PREFIX
 from tests.unit.connectors.spark.tables.iceberg.fake_catalog import TP, FakeCatalog, offsets, rows
 
 ROLLED_BACK = r"was rolled back.*Restart the task"
@@ -25,14 +27,16 @@ def test_maintenance_does_not_let_a_task_commit_what_its_successor_has_committed
     successor = catalog.open()
     assert successor.load([TP]).ends == {TP: 2}
     assert successor.append(rows(3, 4), offsets(2, 4)) is not None
-    known, _ = frozen._reader.require()
-    files = known.indexed = frozen._reader.read_files(known, {})
+    view = frozen.view
+    assert view is not None
+    files = view.files = frozen._format.read_files(view, {})
     for _ in range(visits):
         frozen.maintain(lambda: False)
     assert frozen.append(rows(3, 4), offsets(2, 4)) is None
     assert (catalog.rows, catalog.offset()) == (4, 4)
     assert frozen.load([TP]).ends == {TP: 4}
-    assert frozen._reader.require()[0].indexed is files
+    assert frozen.view is not None
+    assert frozen.view.files is files
 
 
 def test_a_task_goes_on_after_commits_that_move_no_partition_of_its_own(catalog: FakeCatalog) -> None:
@@ -76,3 +80,28 @@ def test_a_commit_of_unknown_outcome_is_looked_for_before_it_is_repeated(catalog
     assert task.load([TP]).ends == {TP: 2}
     assert task.append(rows(3), offsets(2, 3)) is not None
     assert (catalog.rows, catalog.offset()) == (3, 3)
+
+
+def test_a_rollback_is_noticed_after_a_failed_read(catalog: FakeCatalog) -> None:
+    task = catalog.open()
+    task.load([TP])
+    for first in (0, 2):
+        assert task.append(rows(first, first + 1), offsets(first, first + 2)) is not None
+    catalog.fail_read = True
+    with pytest.raises(OSError, match="no answer"):
+        task.load([TP])
+    catalog.fail_read = False
+    catalog.roll_back(1)
+    with pytest.raises(ConnectError, match=ROLLED_BACK):
+        task.load([TP])
+
+
+def test_a_connector_without_rows_in_the_table_may_begin_after_maintenance(catalog: FakeCatalog) -> None:
+    other = "sluice:other:cluster:topic-id:0:topic"
+    catalog.commit({f"{PREFIX}other": json.dumps({other: 7})})
+    task = catalog.open()
+    task.load([TP])
+    catalog.commit({"operation": "append"})
+    task.maintain(lambda: False)  # repeats the ends of the other one
+    assert task.load([TP]).ends == {}
+    assert task.append(rows(1), offsets(0, 1)) is not None
