@@ -8,7 +8,6 @@ import os
 import pickle
 import sys
 import threading
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from connect.errors import ConnectError, RetriableError
@@ -18,6 +17,7 @@ from connectors.spark.errors import explain, is_jvm_gone
 from connectors.spark.executors.failures import explain_job_failure
 from connectors.spark.executors.job import RangeJob
 from connectors.spark.executors.results import PartResult, RangeFailure
+from connectors.spark.tables.open_table import Sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,12 +30,12 @@ _PYTHON = "spark.pyspark.python"
 class JobRunner:
     """Runs one job at a time. :meth:`cancel` may be called from another thread."""
 
-    def __init__(self, name: str, spark: SparkConfig, new_session: Callable[[], SparkSession]) -> None:
+    def __init__(self, name: str, spark: SparkConfig, sessions: Sessions | None) -> None:
         """Created on the task's thread."""
         self._trace = current_trace()
         self._name = name
         self._spark = spark
-        self._new_session = new_session
+        self._sessions = sessions
         self._session: SparkSession | None = None
         self._lock = threading.Lock()
         self._is_cancelled = False
@@ -87,7 +87,8 @@ class JobRunner:
 
     def _open(self) -> SparkSession:
         if self._session is None:
-            session: Any = self._new_session()
+            assert self._sessions is not None
+            session: Any = self._sessions.session()
             context = session.sparkContext
             conf = context.getConf()
             is_local = self._spark.master.startswith("local")

@@ -14,7 +14,7 @@ from connect.record import TopicPartition
 from connectors.spark import session, task
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
-from connectors.spark.delivery.table_delivery import TableDelivery
+from connectors.spark.delivery.sink_tables import SinkTables
 from connectors.spark.tables.delta.file_table import DeltaFileTable
 from tests.integration.spark.change_events import fill
 from tests.integration.spark.crashes import Crash, crash_at
@@ -119,7 +119,7 @@ def test_redelivered_records_are_skipped_and_other_writers_do_not_hide_the_offse
     fill(t, 10, 5)
     restarted = run(settings, [t], raw=True, group={})
     restarted.position = {TopicPartition("t", 0): 0}
-    restarted.task.delivery.offsets.forget(list(restarted.position))
+    restarted.task.sink._offsets.forget(list(restarted.position))
     restarted.deliver()
     restarted.close()
     assert restarted.task.progress()["tables"]["t"]["skipped"] == 10
@@ -228,16 +228,16 @@ def test_records_that_another_task_writes_meanwhile_are_no_recreated_topic(
     owner = run(props, [t], raw=True, group={})
     owner.deliver()
     owner.commit()
-    load = TableDelivery.load_tables
+    load = SinkTables.load
 
-    def load_later(self: TableDelivery, *arguments: Any) -> Any:
+    def load_later(self: SinkTables, *arguments: Any) -> Any:
         if len(t.logs[0]) == 10:
             fill(t, 10, 10)
             owner.deliver()
             owner.commit()
         return load(self, *arguments)
 
-    monkeypatch.setattr(TableDelivery, "load_tables", load_later)
+    monkeypatch.setattr(SinkTables, "load", load_later)
     late = run(props, [t], raw=True, group={})
     assert late.position[TopicPartition("t", 0)] == 20
     late.close()

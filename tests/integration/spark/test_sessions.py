@@ -267,7 +267,7 @@ def test_two_tasks_on_one_server_write_only_their_own_rows_and_offsets(settings:
         thread.join()
     assert not failures
     for running, source in zip(runs, topics, strict=True):
-        offsets = running.task.delivery.scheduler.table(source.name).load(source.partitions())
+        offsets = running.task.sink.tables.queue(source.name).load(source.partitions())
         assert offsets.ends == {source.partitions()[0]: 20}
         running.close()
         rows = Sink(props, source, run).rows(source.name)

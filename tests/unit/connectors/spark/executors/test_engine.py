@@ -21,6 +21,7 @@ from connect.testing import ManualClock
 from connect.testing.harness import MemoryReporter, SinkContext
 from connectors.spark import task as spark_task
 from connectors.spark.decode.change_batch import ChangeBatch
+from connectors.spark.delivery import sink_tables
 from connectors.spark.executors import engine
 from connectors.spark.executors.job import RangeJob
 from connectors.spark.executors.range_processor import RangeProcessor
@@ -142,7 +143,7 @@ class Sink:
         return self.task.pending_work.oldest()
 
     def table(self) -> Any:
-        return self.task.delivery.scheduler.tables["t"].writer
+        return self.task.sink.tables.writer("t")
 
 
 @pytest.fixture
@@ -150,7 +151,7 @@ def create(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     tables, clock, runner = FakeTables(), ManualClock(), Runner()
     lease = SimpleNamespace(session=lambda: None, release=lambda: None)
     monkeypatch.setattr(spark_task, "session", SimpleNamespace(lease=lambda *_, **__: lease))
-    monkeypatch.setattr(spark_task, "make_writer", lambda config, name, *more: tables.writers.setdefault(name, Writer(name)))
+    monkeypatch.setattr(sink_tables, "make_writer", lambda config, name, *more: tables.writers.setdefault(name, Writer(name)))
     monkeypatch.setattr(spark_task, "time", SimpleNamespace(monotonic=clock.monotonic))
     monkeypatch.setattr(engine, "JobRunner", lambda *_: runner)
     sinks: list[Sink] = []
