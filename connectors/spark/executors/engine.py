@@ -225,8 +225,8 @@ class ExecutorEngine:
     def _check_results(self, parts: list[PartResult]) -> None:
         job = self._running
         job.parts = parts
-        read = [(OffsetRange(part.partition, part.first, part.end), bool(part.failed_reads)) for part in parts]
-        if (gap := find_gap(job.ranges, read)) is not None:
+        if (gap := find_gap(job.ranges, [OffsetRange(part.partition, part.first, part.end) for part in parts])) is not None:
+            self._report_failed_reads(job)  # raises for a failure that has ended its range, because it is not tolerated
             raise RetriableError(f"Spark's executors returned no results for {gap}")
         unfinished: dict[str, list[TablePart]] = {}
         for part in parts:
@@ -251,18 +251,24 @@ class ExecutorEngine:
 
     def _report(self, job: _Job) -> None:
         """Promise 7: reports what cannot be written, before the commits."""
-        reports: list[Future[None]] = []
+        reports = self._report_failed_reads(job)
+        for part in job.parts:
+            refused = [
+                (BadRecord(part.partition, offset, DataError(message)), record) for offset, message, record in part.bad_records
+            ]
+            reports += self._sink.refuse_read(refused)
+        self._submit(partial(self._commit, reports), self._finish)
+
+    def _report_failed_reads(self, job: _Job) -> list[Future[None]]:
+        """Reports each failure once, however often its job is repeated. Raises ConnectError unless failures are tolerated."""
+        reports = []
         for part in job.parts:
             for failure in part.failed_reads:
                 place = part.partition, failure.record.offset
                 if place not in self._failed_reads:
                     self._failed_reads[place] = self._context.report_failed_read(failure)
                 reports.append(self._failed_reads[place])
-            refused = [
-                (BadRecord(part.partition, offset, DataError(message)), record) for offset, message, record in part.bad_records
-            ]
-            reports += self._sink.refuse_read(refused)
-        self._submit(partial(self._commit, reports), self._finish)
+        return reports
 
     def _finish(self, _: None) -> None:
         """All tables have the records of the job."""

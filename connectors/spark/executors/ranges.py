@@ -39,14 +39,13 @@ def plan_ranges(
     return found
 
 
-def find_gap(ranges: Sequence[OffsetRange], read: Sequence[tuple[OffsetRange, bool]]) -> OffsetRange | None:
-    """The first records of a range that were not read. ``read`` are the parts of all ranges, in order, and whether a failure that
-    is reported ended the range with that part."""
+def find_gap(ranges: Sequence[OffsetRange], parts: Sequence[OffsetRange]) -> OffsetRange | None:
+    """The first records of a range that were not read. ``parts`` are those of all ranges, in order."""
     for one in ranges:
-        end, is_over = one.first, False
-        for part, ends_range in read:
+        end = one.first
+        for part in parts:
             if part.partition == one.partition and part.first == end < one.end:
-                end, is_over = part.end, ends_range
-        if end < one.end and not is_over:
+                end = part.end
+        if end < one.end:
             return OffsetRange(one.partition, end, one.end)
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from connect.converters.json.converter import JsonConverter
-from connect.errors import ConnectError, RetriableError
+from connect.errors import ConnectError, DataError, RetriableError
 from connect.pending_work import Pending
 from connect.record import RawBatch, TopicPartition
-from connect.sink import OffsetRange, RangeBatch
+from connect.sink import FailedRead, OffsetRange, RangeBatch, RawRecord
 from connect.testing import ManualClock
 from connect.testing.harness import MemoryReporter, SinkContext
 from connectors.spark import task as spark_task
@@ -272,3 +272,46 @@ def test_job_is_cancelled_when_partitions_are_taken_away(create: Callable[..., S
     sink.clock.advance(60.0)
     sink.put()
     assert sink.context.requested_offsets == {}
+
+
+@dataclass(frozen=True)
+class Failing(Numbers):
+    """The record at offset 2 cannot be transformed. The first reader ends there, though its range goes on."""
+
+    reads: list[OffsetRange] = field(default_factory=list)
+
+    def read(self, offset_range: OffsetRange) -> Iterator[RangeBatch]:
+        self.reads.append(offset_range)
+        (topic, partition), first, end = offset_range
+        record = RawRecord(topic, partition, 2, None, b"{}", None, ())
+        failure = FailedRead(record, "TRANSFORMATION", "plugins:Failing", None, DataError("no field a"))
+        end = min(end, 5) if len(self.reads) == 1 else end
+        for batch in super().read(OffsetRange(offset_range.partition, first, end)):
+            yield replace(batch, failures=[failure] if first <= 2 < end else ())
+
+
+def test_tolerated_failure_excuses_no_records_after_it(create: Callable[..., Sink]) -> None:
+    sink = create(spark_engine="executors")
+    sink.context.reader = reader = Failing()
+    sink.context.ends = {P0: 10}
+    sink.until(lambda: bool(reader.reads) and sink.task.engine._job is None)
+    assert sink.context.requested_offsets == {}
+    sink.clock.advance(60.0)
+    sink.until(lambda: sink.context.requested_offsets == {P0: 10})
+    assert [offset for commit in sink.table().commits for offset in commit] == list(range(9))
+    assert [failure.record.offset for failure in sink.context.failed_reads] == [2]
+
+
+def test_failure_that_is_not_tolerated_fails_the_task_with_its_own_error(
+    create: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = create(spark_engine="executors")
+    sink.context.reader = Failing()
+    sink.context.ends = {P0: 10}
+
+    def fail(failure: FailedRead) -> Any:
+        raise ConnectError("no field a")
+
+    monkeypatch.setattr(sink.context, "report_failed_read", fail)
+    with pytest.raises(ConnectError, match="no field a"):
+        sink.until(lambda: False)
