@@ -38,6 +38,15 @@ def settle(reports: Sequence[Future[None]]) -> None:
         report.result()
 
 
+def record_at(batch: RawBatch, offset: int) -> RawRecord:
+    """Returns one record of a batch, which has it."""
+    index = batch.offsets.index(offset)
+    timestamp = batch.timestamps[index]
+    headers = (batch.headers[index] if batch.headers is not None else None) or ()
+    content = batch.keys[index], batch.values[index], timestamp if timestamp >= 0 else None, headers
+    return RawRecord(batch.topic, batch.partition, offset, *content)
+
+
 class SparkErrantRecords:
     """Errant records of one task, and the records that may still become errant. Used on the task's thread."""
 
@@ -142,17 +151,7 @@ class SparkErrantRecords:
             return record
         batches = self._raw[topic_partition]
         batch = batches[bisect_right(batches, offset, key=lambda b: b.offsets[0]) - 1]
-        index = batch.offsets.index(offset)
-        timestamp = batch.timestamps[index]
-        return RawRecord(
-            batch.topic,
-            batch.partition,
-            offset,
-            batch.keys[index],
-            batch.values[index],
-            timestamp if timestamp >= 0 else None,
-            (batch.headers[index] if batch.headers is not None else None) or (),
-        )
+        return record_at(batch, offset)
 
 
 class UnroutedReports:

@@ -14,13 +14,13 @@ from connect.backoff import Backoff
 from connect.errors import ConnectError, DataError, RetriableError
 from connect.pending_work import PendingWork
 from connect.record import TopicPartition
-from connect.sink import OffsetRange, Offsets, RangeReader, SinkTaskContext
+from connect.sink import OffsetRange, Offsets, RangeReader, RawRecord, SinkTaskContext
 from connect.tracing import Attributes
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.config import SparkSinkConfig
 from connectors.spark.config_keys import EXECUTORS, WORKER
 from connectors.spark.delivery.commit_threads import CommitThreads
-from connectors.spark.delivery.errant_records import settle
+from connectors.spark.delivery.errant_records import record_at, settle
 from connectors.spark.delivery.worker_requests import EXECUTORS_WRITE, Consumption
 from connectors.spark.executors.job import RangeJob
 from connectors.spark.executors.job_runner import JobRunner
@@ -224,7 +224,6 @@ class ExecutorEngine:
 
     def _check_results(self, parts: list[PartResult]) -> None:
         job = self._running
-        job.parts = parts
         if (gap := find_gap(job.ranges, [OffsetRange(part.partition, part.first, part.end) for part in parts])) is not None:
             self._report_failed_reads(job)  # raises for a failure that has ended its range, because it is not tolerated
             raise RetriableError(f"Spark's executors returned no results for {gap}")
@@ -270,8 +269,11 @@ class ExecutorEngine:
                 reports.append(self._failed_reads[place])
         return reports
 
-    def _finish(self, _: None) -> None:
-        """All tables have the records of the job."""
+    def _finish(self, bad_records: Sequence[tuple[BadRecord, RawRecord]]) -> None:
+        """All tables have the records of the job, unless a commit has found records that do not fit its table."""
+        if bad_records:
+            self._submit(partial(self._commit, self._sink.refuse_read(bad_records)), self._finish)
+            return
         job, figures = self._running, self._figures
         self._job = None
         self._schedule.note_nothing_waits()
@@ -321,28 +323,44 @@ class ExecutorEngine:
         started = time.monotonic()
         job, tables = self._running, self._sink.tables
         job.targets = {name: tables.writer(name).write_target(job.partitions) for name in tables.names()}
-        parts = self._runner.run(RangeJob(self._config, job.reader, job.ranges, job.targets, tables.knowledge()))
+        # Kept at once, because nobody takes the results if the job is interrupted now.
+        job.parts = self._runner.run(RangeJob(self._config, job.reader, job.ranges, job.targets, tables.knowledge()))
         self._figures.last_job_ms = int((time.monotonic() - started) * 1000)
-        return parts
+        return job.parts
 
     def _evolve(self, needed: Mapping[str, PreparedRows]) -> list[PartResult]:
         for name, rows in needed.items():
             self._sink.tables.writer(name).evolve(rows, self._running.partitions)
         return self._run_job()
 
-    def _commit(self, reports: Sequence[Future[None]]) -> None:
+    def _commit(self, reports: Sequence[Future[None]]) -> list[tuple[BadRecord, RawRecord]]:
+        """Commits all tables, or up to the first records that do not fit their table, and returns these."""
         _settle_all(reports, _WAIT_S)
         job = self._running
+        if not job.commits:
+            by_table: dict[str, list[tuple[PartResult, TablePart]]] = {}
+            for part in job.parts:
+                for table, of_table in part.tables.items():
+                    by_table.setdefault(table, []).append((part, of_table))
+            job.commits = [TableCommits(table, job.targets[table], parts) for table, parts in sorted(by_table.items())]
         sequences = _number_parts(job.ranges, job.parts)
-        by_table: dict[str, list[tuple[PartResult, TablePart]]] = {}
-        for part in job.parts:
-            for table, of_table in part.tables.items():
-                by_table.setdefault(table, []).append((part, of_table))
-        job.commits = [TableCommits(table, job.targets[table], parts) for table, parts in sorted(by_table.items())]
         for commits in job.commits:
-            attributes: Attributes = {"sluice.engine": EXECUTORS, "sluice.parts": len(commits.parts)}
+            if commits.is_done:
+                continue
+            attributes: Attributes = {"sluice.engine": EXECUTORS, "sluice.parts": commits.parts}
             with self._sink.tables.commit(commits.table, attributes) as writer:
-                commits.commit(writer, sequences, job.partitions)
+                bad_records = commits.commit(writer, sequences, job.partitions)
+            if bad_records:
+                return [(bad, self._read_again(bad)) for bad in bad_records]
+        return []
+
+    def _read_again(self, bad: BadRecord) -> RawRecord:
+        """The bytes of a record, of which executors have returned only what they have decoded."""
+        one = OffsetRange(bad.topic_partition, bad.offset, bad.offset + 1)
+        for batch in self._running.reader.read(one):
+            if len(batch.raw):
+                return record_at(batch.raw, bad.offset)
+        raise RetriableError(f"{bad.reason.message}. The record was removed from its topic meanwhile")
 
     # -- partitions
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import socket
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
-from connect.errors import ConnectError, RetriableError
+from connect.errors import ConnectError, DataError, RetriableError
 from connect.record import TopicPartition
+from connectors.sink_support.errant_records import BadRecord
+from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.errors import explain
 from connectors.spark.executors.latest_rows import join_parts
 from connectors.spark.executors.results import NeededColumns, PartResult, StagedPart, TablePart, WrittenPart
@@ -19,53 +21,78 @@ from connectors.spark.tables.offset_ranges import OffsetRanges, include_range
 from connectors.spark.tables.writer import TableWriter
 
 
-@dataclass(slots=True)
 class TableCommits:
-    """The parts of one table. Used by one thread."""
+    """The parts of one table: files together as far as possible; changes that the driver has to apply, in between. Used by one
+    thread."""
 
-    table: str
-    target: WriteTarget
-    parts: Sequence[tuple[PartResult, TablePart]]
-    """With records of the table, in order."""
-    may_be_committed: bool = False
-    """Whether a commit has been tried, so that files must not be deleted."""
+    def __init__(self, table: str, target: WriteTarget, parts: Sequence[tuple[PartResult, TablePart]]) -> None:
+        """``parts`` are those with records of the table, in order."""
+        self.table = table
+        self.parts = len(parts)
+        self.may_be_committed = False
+        """Whether a commit has been tried, so that files must not be deleted."""
+        self._target = target
+        self._ends = dict(target.ends)
+        self._groups = deque(list(group) for _, group in itertools.groupby(parts, lambda part: type(part[1])))
+        self._good: list[ChangeBatch] | None = None
+        """The changes of the first group without its bad records."""
+
+    @property
+    def is_done(self) -> bool:
+        return not self._groups
 
     def commit(
         self, writer: TableWriter, sequences: Mapping[tuple[TopicPartition, int], int], partitions: Collection[TopicPartition]
-    ) -> None:
-        """Commits all parts: files together as far as possible; changes that the driver has to apply, in between.
+    ) -> list[BadRecord]:
+        """Commits all parts, or up to the first changes that do not fit the table. Returns these: the next call leaves them out,
+        and continues with the others of their part.
 
         ``sequences`` has by part what is added to the sequence of its changes. Raises RetriableError if the table has changed
         meanwhile, or a file was deleted; a later job writes what is missing. Raises ConnectError for files that only the host of
         their executor has.
         """
-        ends = dict(self.target.ends)
-        groups = [(kind, list(group)) for kind, group in itertools.groupby(self.parts, lambda part: type(part[1]))]
-        for kind, group in groups:
+        while self._groups:
+            group = self._groups[0]
             ranges: OffsetRanges = {}
             for result, _ in group:
                 include_range(ranges, result.partition, (result.first, result.end))
-            if kind is StagedPart:
-                changes = [
-                    batch
-                    for result, part in group
-                    if isinstance(part, StagedPart)
-                    for batch in part.unpack(sequences[result.partition, result.first])
-                ]
-                writer.commit(changes, partitions, ranges)
+            staged = [(result, part) for result, part in group if isinstance(part, StagedPart)]
+            if staged:
+                if self._good is None:
+                    unpacked = (part.unpack(sequences[result.partition, result.first]) for result, part in staged)
+                    self._good = list(itertools.chain.from_iterable(unpacked))
+                try:
+                    writer.commit(self._good, partitions, ranges)
+                except DataError:
+                    self._good, bad_records = writer.split_bad_records(self._good, partitions)
+                    if not bad_records:
+                        raise
+                    return bad_records
+                self._good = None
             else:
-                parts = [(result, part) for result, part in group if isinstance(part, WrittenPart)]
-                rows = join_parts(parts)
-                self._check_files(rows.files, {path: result.host for result, part in parts for path, _, _ in part.files})
-                before, self.may_be_committed = self.may_be_committed, True
-                if not writer.commit_files(rows, ranges, ends, partitions):
-                    self.may_be_committed = before
-                    raise RetriableError(f"table {self.table} has changed since Spark's executors wrote files for it")
-            ends |= {tp: end for tp, (_, end) in ranges.items()}
+                self._commit_files(writer, group, ranges, partitions)
+            self._ends |= {tp: end for tp, (_, end) in ranges.items()}
+            self._groups.popleft()
+        return []
+
+    def _commit_files(
+        self,
+        writer: TableWriter,
+        group: Sequence[tuple[PartResult, TablePart]],
+        ranges: OffsetRanges,
+        partitions: Collection[TopicPartition],
+    ) -> None:
+        parts = [(result, part) for result, part in group if isinstance(part, WrittenPart)]
+        rows = join_parts(parts)
+        self._check_files(rows.files, {path: result.host for result, part in parts for path, _, _ in part.files})
+        before, self.may_be_committed = self.may_be_committed, True
+        if not writer.commit_files(rows, ranges, self._ends, partitions):
+            self.may_be_committed = before
+            raise RetriableError(f"table {self.table} has changed since Spark's executors wrote files for it")
 
     def _check_files(self, files: ExecutorFiles, hosts: Mapping[str, str]) -> None:
         """Raises ConnectError if the worker does not find files that executors wrote. ``hosts`` has the host of each."""
-        target = self.target.files
+        target = self._target.files
         paths = [file.path for file in files.remaining()]
         if target is None or not paths:
             return

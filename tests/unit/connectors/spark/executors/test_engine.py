@@ -19,6 +19,7 @@ from connect.record import RawBatch, TopicPartition
 from connect.sink import FailedRead, OffsetRange, RangeBatch, RawRecord
 from connect.testing import ManualClock
 from connect.testing.harness import MemoryReporter, SinkContext
+from connectors.sink_support.errant_records import BadRecord
 from connectors.spark import task as spark_task
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.delivery import sink_tables
@@ -27,7 +28,7 @@ from connectors.spark.executors.job import RangeJob
 from connectors.spark.executors.range_processor import RangeProcessor
 from connectors.spark.executors.results import PartResult
 from connectors.spark.plan.rows import PreparedRows
-from connectors.spark.tables.executor_files import WriteTarget
+from connectors.spark.tables.executor_files import NewFile, WriteTarget
 from connectors.spark.tables.offset_ranges import OffsetRanges
 from connectors.spark.task import SparkSinkTask
 from tests.support.waiting import eventually
@@ -50,7 +51,7 @@ class Numbers:
 
     def read(self, offset_range: OffsetRange) -> Iterator[RangeBatch]:
         (topic, partition), first, end = offset_range
-        offsets = list(range(first, end - 1))  # the last offset has no record
+        offsets = list(range(first, max(end - 1, first + 1)))  # the last offset has no record
         values: list[bytes | None] = [b"{" if offset in self.bad else b'{"id":%d}' % offset for offset in offsets]
         raw = RawBatch(topic, partition, offsets, [None] * len(offsets), values, [0] * len(offsets))
         yield RangeBatch(raw, None, (), end)
@@ -315,3 +316,51 @@ def test_failure_that_is_not_tolerated_fails_the_task_with_its_own_error(
     monkeypatch.setattr(sink.context, "report_failed_read", fail)
     with pytest.raises(ConnectError, match="no field a"):
         sink.until(lambda: False)
+
+
+def test_record_that_only_a_commit_finds_to_be_bad_is_reported_and_left_out(create: Callable[..., Sink]) -> None:
+    sink = create(spark_engine="executors")
+    sink.context.ends = {P0: 10}
+    sink.until(lambda: sink.context.requested_offsets == {P0: 10})
+    writer = sink.table()
+    writer.errors = [DataError("a truncate of several partitions")]
+    writer.bad_records = [BadRecord.of(P0, 12, DataError("a truncate of several partitions"))]
+    sink.context.ends = {P0: 15}
+    sink.clock.advance(60.0)
+    sink.until(lambda: sink.context.requested_offsets == {P0: 15})
+    assert [offset for commit in writer.commits for offset in commit] == [*range(9), 10, 11, 13]
+    assert [(record.offset, record.value) for record, _ in sink.reporter.reported_raw] == [(12, b'{"id":12}')]
+    assert writer.excluded[-1] == {P0: (10, 15)}
+    assert sink.task.progress()["refused"] == 1
+
+
+class Target:
+    """Where executors write files."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+
+    def check(self) -> None: ...
+
+    def write(self, rows: pa.Table) -> list[NewFile]:
+        self.files.add(path := f"file-{len(self.files)}")
+        return [NewFile(path, {}, rows)]
+
+    def delete(self, paths: Collection[str]) -> None:
+        self.files -= set(paths)
+
+
+def test_files_of_a_job_that_ends_while_it_is_interrupted_are_deleted(
+    create: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink, target = create(spark_engine="executors"), Target()
+    sink.context.ends = {P0: 10}
+    sink.until(lambda: sink.context.requested_offsets == {P0: 10})
+    described = WriteTarget({"id": pa.int64()}, {P0: 10}, files=target)  # type: ignore[arg-type]  # a fake
+    monkeypatch.setattr(sink.table(), "write_target", lambda partitions: described)
+    sink.context.ends = {P0: 15}
+    sink.clock.advance(60.0)
+    sink.put()
+    eventually(lambda: bool(target.files), "files", sink.task.progress)
+    sink.task.close_partitions([P0, P1])
+    assert target.files == set()
