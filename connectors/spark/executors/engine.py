@@ -22,9 +22,8 @@ from connectors.spark.config_keys import EXECUTORS, WORKER
 from connectors.spark.delivery.commit_threads import CommitThreads
 from connectors.spark.delivery.errant_records import record_at, settle
 from connectors.spark.delivery.worker_requests import EXECUTORS_WRITE, Consumption
-from connectors.spark.executors.job import RangeJob
+from connectors.spark.executors.job import RangeJob, find_gap, plan_ranges
 from connectors.spark.executors.job_runner import JobRunner
-from connectors.spark.executors.ranges import find_gap, plan_ranges
 from connectors.spark.executors.results import PartResult, StagedPart, TablePart, UnknownTable
 from connectors.spark.executors.table_commits import TableCommits, needed_columns
 from connectors.spark.plan.rows import PreparedRows

@@ -11,9 +11,10 @@ import pytest
 
 from connect.errors import BadRequestError, ConnectError, RetriableError
 from connect.record import TopicPartition
-from connectors.spark import session, task
+from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
+from connectors.spark.delivery import commit_scheduler
 from connectors.spark.delivery.sink_tables import SinkTables
 from connectors.spark.tables.delta.file_table import DeltaFileTable
 from tests.integration.spark.change_events import fill
@@ -34,7 +35,7 @@ def test_tables_have_every_record_once_after_a_crash(
     one, two = topic("one", schemas=False), topic("two", schemas=False)
     group: dict[TopicPartition, int] = {}
     settings = {**props, "write.mode": mode}
-    monkeypatch.setattr(task, "_MAX_THREADS", 1)  # the second table's commit does not start before the crash
+    monkeypatch.setattr(commit_scheduler, "MAX_THREADS", 1)  # the second table's commit does not start before the crash
     for t in (one, two):
         fill(t, 0, 30)
     task_run = run(settings, [one, two], raw=True, group=group)
@@ -70,7 +71,7 @@ def test_crash_before_a_second_table_is_created_loses_no_rows(
         value = {"before": None, "after": {"id": i}, "source": source, "op": "c"}
         mixed.add(json.dumps({"id": i}).encode(), json.dumps(value).encode(), 0)
     settings = {**props, "table.name.format": "${table}"}
-    monkeypatch.setattr(task, "_MAX_THREADS", 1)
+    monkeypatch.setattr(commit_scheduler, "MAX_THREADS", 1)
     group: dict[TopicPartition, int] = {}
     task_run = run(settings, [mixed], raw=True, group=group)
     task_run.deliver()

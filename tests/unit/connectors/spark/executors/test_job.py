@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from connect.record import TopicPartition
 from connect.sink import OffsetRange
-from connectors.spark.executors.ranges import find_gap, plan_ranges
+from connectors.spark.executors.job import find_gap, plan_ranges
 
 PARTITIONS = st.integers(0, 4).map(lambda number: TopicPartition("t", number))
 SPANS = st.dictionaries(PARTITIONS, st.tuples(st.integers(0, 10**7), st.integers(-5, 3 * 10**6)), max_size=5)
