@@ -25,7 +25,7 @@ from connectors.spark.delivery.worker_requests import EXECUTORS_WRITE, Consumpti
 from connectors.spark.executors.job import RangeJob, find_gap, plan_ranges
 from connectors.spark.executors.job_runner import JobRunner
 from connectors.spark.executors.results import PartResult, StagedPart, TablePart, UnknownTable
-from connectors.spark.executors.table_commits import TableCommits, needed_columns
+from connectors.spark.executors.table_commits import TableCommits, divide_by_table, needed_columns
 from connectors.spark.plan.rows import PreparedRows
 from connectors.spark.sink import TableSink
 from connectors.spark.tables.executor_files import WriteTarget
@@ -336,12 +336,7 @@ class ExecutorEngine:
         """Commits all tables, or up to the first records that do not fit their table, and returns these."""
         _settle_all(reports, _WAIT_S)
         job = self._running
-        if not job.commits:
-            by_table: dict[str, list[tuple[PartResult, TablePart]]] = {}
-            for part in job.parts:
-                for table, of_table in part.tables.items():
-                    by_table.setdefault(table, []).append((part, of_table))
-            job.commits = [TableCommits(table, job.targets[table], parts) for table, parts in sorted(by_table.items())]
+        job.commits = job.commits or divide_by_table(job.parts, job.targets)
         sequences = _number_parts(job.ranges, job.parts)
         for commits in job.commits:
             if commits.is_done:
@@ -350,16 +345,8 @@ class ExecutorEngine:
             with self._sink.tables.commit(commits.table, attributes) as writer:
                 bad_records = commits.commit(writer, sequences, job.partitions)
             if bad_records:
-                return [(bad, self._read_again(bad)) for bad in bad_records]
+                return [(bad, _read_again(job.reader, bad)) for bad in bad_records]
         return []
-
-    def _read_again(self, bad: BadRecord) -> RawRecord:
-        """The bytes of a record, of which executors have returned only what they have decoded."""
-        one = OffsetRange(bad.topic_partition, bad.offset, bad.offset + 1)
-        for batch in self._running.reader.read(one):
-            if len(batch.raw):
-                return record_at(batch.raw, bad.offset)
-        raise RetriableError(f"{bad.reason.message}. The record was removed from its topic meanwhile")
 
     # -- partitions
 
@@ -412,6 +399,14 @@ def _number_parts(ranges: Sequence[OffsetRange], parts: Sequence[PartResult]) ->
                 found[part.partition, part.first] = base
         base += offset_range.end - offset_range.first
     return found
+
+
+def _read_again(reader: RangeReader, bad: BadRecord) -> RawRecord:
+    """The bytes of a record, of which executors have returned only what they have decoded."""
+    for batch in reader.read(OffsetRange(bad.topic_partition, bad.offset, bad.offset + 1)):
+        if len(batch.raw):
+            return record_at(batch.raw, bad.offset)
+    raise RetriableError(f"{bad.reason.message}. The record was removed from its topic meanwhile")
 
 
 def _settle_all(reports: Sequence[Future[None]], timeout_s: float) -> None:

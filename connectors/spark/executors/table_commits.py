@@ -117,6 +117,15 @@ class TableCommits:
         )
 
 
+def divide_by_table(parts: Sequence[PartResult], targets: Mapping[str, WriteTarget]) -> list[TableCommits]:
+    """The commits of all tables that have records in these parts, which are in order."""
+    by_table: dict[str, list[tuple[PartResult, TablePart]]] = {}
+    for part in parts:
+        for table, of_table in part.tables.items():
+            by_table.setdefault(table, []).append((part, of_table))
+    return [TableCommits(table, targets[table], found) for table, found in sorted(by_table.items())]
+
+
 def needed_columns(parts: Sequence[TablePart]) -> PreparedRows | None:
     """What a table must get so that it can hold the rows of these parts, as far as they fit together: in order, a part whose
     types contradict those of earlier ones is left out, and its records are judged once the table has the columns. None if it
