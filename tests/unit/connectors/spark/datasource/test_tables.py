@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
-from connect.errors import ConfigError
+from connect.errors import ConfigError, DataError, RetriableError
+from connect.spool.writer import SpoolWriter
+from connectors.spark.datasource.columns import RECORDS
 from connectors.spark.datasource.tables import SpoolTables
+from connectors.spark.tables.writer import TableWriter
 
 
 def test_option_table_is_refused(tmp_path: Path) -> None:
@@ -17,3 +23,56 @@ def test_option_table_is_refused(tmp_path: Path) -> None:
     session: Any = SimpleNamespace(_jsparkSession=object())
     with pytest.raises(ConfigError, match=r"table: SpoolTables writes all tables; choose them with topics of a sink"):
         SpoolTables(session, source, {"table.location": str(tmp_path)})
+
+
+class Batch:
+    """A batch of records of one topic, as Spark gives it to ``foreachBatch``."""
+
+    columns = RECORDS.names
+
+    def __init__(self, *values: bytes, partitions: tuple[int, ...]) -> None:
+        count = len(values)
+        at = pa.array([0] * count, RECORDS.field("timestamp").type)
+        columns = [[None] * count, values, ["t"] * count, partitions, range(count), at, [0] * count, [[]] * count]
+        self._rows = pa.table([pa.array(column, member.type) for column, member in zip(columns, RECORDS, strict=True)], RECORDS)
+
+    def select(self, *names: str) -> Batch:
+        return self
+
+    def toArrow(self) -> pa.Table:  # Spark's name
+        return self._rows
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Iterator[SpoolTables]:
+    spool = tmp_path / "spool"
+    SpoolWriter(spool, "shop").close()
+    source = {"connector.class": "PostgresConnector", "spool.location": str(spool)}
+    sink = {"table.location": str(tmp_path / "lake"), "table.format": "parquet", "metadata.columns": "none"}
+    session: Any = SimpleNamespace(_jsparkSession=object())
+    with SpoolTables(session, source, sink) as found:
+        yield found
+
+
+def test_batch_that_is_repeated_after_a_failed_commit_is_in_the_table_once(
+    tables: SpoolTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = b'{"schema":{"type":"struct","fields":[{"field":"id","type":"int64"}]},"payload":{"id":%d}}'
+    batch: Any = Batch(*(schema % number for number in range(4)), partitions=(0, 1, 1, 0))
+    with monkeypatch.context() as patch:
+        patch.setattr(TableWriter, "commit", lambda *_: (_ for _ in ()).throw(RetriableError("busy")))
+        with pytest.raises(RetriableError, match="busy"):
+            tables.write(batch, 0)
+    for _ in range(2):
+        tables.write(batch, 0)
+    rows = ds.dataset(tmp_path / "lake" / "t", format="parquet").to_table()
+    assert sorted(rows["id"].to_pylist()) == [0, 1, 2, 3]
+    assert tables.progress()["tables"]["t"]["rows"] == 4
+
+
+def test_record_that_cannot_be_written_is_named_and_nothing_of_its_batch_is_kept(tables: SpoolTables, tmp_path: Path) -> None:
+    bad: Any = Batch(b'{"schema":{"type":"int64"},"payload":1}', b"{", partitions=(0, 0))
+    for _ in range(2):
+        with pytest.raises(DataError, match="topic t, partition 0, offset 1"):
+            tables.write(bad, 0)
+    assert tables.progress()["tables"].get("t", {"commits": 0})["commits"] == 0
