@@ -143,9 +143,10 @@ class SpoolTables:
                     receive(sink, topic)
                 sink.flush()
             except OtherTopicError as e:
-                table, _, _ = e.message.partition(" holds ")
+                # Its text begins with the table's name or path.
+                table = e.message.partition(" holds ")[0].removeprefix("table ").rpartition("/")[2]
                 raise ConnectError(
-                    f"{table} at {sink.config.location} has rows of another spool than {self._spool}, or of Kafka: use "
+                    f"table {table} at {sink.config.location} has rows of another spool than {self._spool}, or of Kafka: use "
                     "that spool, or delete the table, or write to another table.location"
                 ) from e
             finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from connect.errors import ConfigError, DataError, RetriableError
+from connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from connect.spool.writer import SpoolWriter
 from connectors.spark.datasource.columns import RECORDS
 from connectors.spark.datasource.tables import SpoolTables
@@ -43,22 +44,31 @@ class Batch:
         return self._rows
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Iterator[SpoolTables]:
-    spool = tmp_path / "spool"
+def open_tables(folder: Path) -> SpoolTables:
+    """Parquet tables, which need no Spark, of a new spool."""
+    spool = folder / "spool"
     SpoolWriter(spool, "shop").close()
     source = {"connector.class": "PostgresConnector", "spool.location": str(spool)}
-    sink = {"table.location": str(tmp_path / "lake"), "table.format": "parquet", "metadata.columns": "none"}
+    sink = {"table.location": str(folder / "lake"), "table.format": "parquet", "metadata.columns": "none"}
     session: Any = SimpleNamespace(_jsparkSession=object())
-    with SpoolTables(session, source, sink) as found:
+    return SpoolTables(session, source, sink)
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Iterator[SpoolTables]:
+    with open_tables(tmp_path) as found:
         yield found
+
+
+def numbers(count: int) -> list[bytes]:
+    schema = b'{"schema":{"type":"struct","fields":[{"field":"id","type":"int64"}]},"payload":{"id":%d}}'
+    return [schema % number for number in range(count)]
 
 
 def test_batch_that_is_repeated_after_a_failed_commit_is_in_the_table_once(
     tables: SpoolTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schema = b'{"schema":{"type":"struct","fields":[{"field":"id","type":"int64"}]},"payload":{"id":%d}}'
-    batch: Any = Batch(*(schema % number for number in range(4)), partitions=(0, 1, 1, 0))
+    batch: Any = Batch(*numbers(4), partitions=(0, 1, 1, 0))
     with monkeypatch.context() as patch:
         patch.setattr(TableWriter, "commit", lambda *_: (_ for _ in ()).throw(RetriableError("busy")))
         with pytest.raises(RetriableError, match="busy"):
@@ -76,3 +86,14 @@ def test_record_that_cannot_be_written_is_named_and_nothing_of_its_batch_is_kept
         with pytest.raises(DataError, match="topic t, partition 0, offset 1"):
             tables.write(bad, 0)
     assert tables.progress()["tables"].get("t", {"commits": 0})["commits"] == 0
+
+
+def test_rows_of_another_spool_are_refused_with_table_and_place(tmp_path: Path) -> None:
+    batch: Any = Batch(*numbers(2), partitions=(0, 0))
+    with open_tables(tmp_path) as first:
+        first.write(batch, 0)
+    shutil.rmtree(tmp_path / "spool")
+    with open_tables(tmp_path) as second:
+        problem = rf"^table t at {tmp_path}/lake has rows of another spool than {tmp_path}/spool, or of Kafka: use that "
+        with pytest.raises(ConnectError, match=problem):
+            second.write(batch, 0)
