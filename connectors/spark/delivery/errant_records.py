@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, wait
 
 from connect.errors import DataError, RetriableError
@@ -23,15 +23,16 @@ _SETTLE_S = 5.0
 _CHECK_S = 0.25
 
 
-def settle(reports: Sequence[Future[None]]) -> None:
+def settle(reports: Sequence[Future[None]], timeout_s: float | None = None) -> None:
     """Waits until every report is durable. Promise 7: only then may a table or the consumer group skip these records.
 
     Raises RetriableError on timeout, and ConnectError when a report could not be written. Callable from any thread.
     """
-    pending = wait(reports, _SETTLE_S).not_done if reports else ()
+    timeout_s = _SETTLE_S if timeout_s is None else timeout_s
+    pending = wait(reports, timeout_s).not_done if reports else ()
     if pending:
         raise RetriableError(
-            f"the dead letter queue did not take {len(pending)} errant records within {_SETTLE_S:g} s; nothing is committed "
+            f"the dead letter queue did not take {len(pending)} errant records within {timeout_s:g} s; nothing is committed "
             "before it has"
         )
     for report in reports:
@@ -117,13 +118,10 @@ class SparkErrantRecords:
     def refuse(self, bad_records: Sequence[BadRecord]) -> list[Future[None]]:
         """Reports or skips the records, each once, though several tables may refuse it; returns the reports. Raises the first
         error, or the reporter's own, unless failures are tolerated."""
-        return self._refuse_all((bad, None) for bad in bad_records)
+        return self.refuse_read([(bad, None) for bad in bad_records])
 
-    def refuse_read(self, records: Sequence[tuple[BadRecord, RawRecord]]) -> list[Future[None]]:
-        """Like :meth:`refuse`, for records that another process has read."""
-        return self._refuse_all(records)
-
-    def _refuse_all(self, records: Iterable[tuple[BadRecord, RawRecord | None]]) -> list[Future[None]]:
+    def refuse_read(self, records: Sequence[tuple[BadRecord, RawRecord | None]]) -> list[Future[None]]:
+        """Like :meth:`refuse`, for records that another process has read; None are those that are kept."""
         reports = []
         for (topic_partition, offset, error), record in records:
             refused = self._refused.setdefault(topic_partition, {})

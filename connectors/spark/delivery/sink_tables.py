@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-from collections.abc import Collection, Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 from connect.errors import ConnectError
 from connect.pending_work import PendingWork
@@ -14,7 +16,6 @@ from connect.record import TopicPartition
 from connect.tracing import Attributes, current_trace, traced
 from connectors.spark.config import SparkSinkConfig
 from connectors.spark.config_keys import DELTA
-from connectors.spark.delivery.maintenance_thread import MaintenanceThread
 from connectors.spark.delivery.table_queue import TableQueue
 from connectors.spark.delivery.table_router import RouterKnowledge, TableRouter
 from connectors.spark.delivery.timing import CommitTiming
@@ -28,6 +29,53 @@ log = logging.getLogger(__name__)
 
 MAX_THREADS = min(32, max(4, 2 * (os.cpu_count() or 1)))
 """That read or commit tables at once."""
+_INTERVAL_S = 5.0
+_NICENESS = 10
+
+
+class MaintenanceThread:
+    """Visits tables that have had commits since its last visit, one after the other, at low priority."""
+
+    def __init__(self, name: str, writers: Callable[[], Sequence[TableWriter]], interval_s: float = _INTERVAL_S) -> None:
+        self._writers = writers
+        self._interval_s = interval_s
+        self._visited: dict[str, int] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stops after the current table. May be called twice, and before :meth:`start`."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):
+            # On Linux, this is the priority of the thread.
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+        while not self._stop.wait(self._interval_s):
+            for writer in self._writers():
+                if self._stop.is_set():
+                    return
+                self._visit(writer)
+
+    def _visit(self, writer: TableWriter) -> None:
+        commits = writer.progress.commits
+        if self._visited.get(writer.name) == commits:
+            return
+        started = time.monotonic()
+        try:
+            writer.maintain(self._stop.is_set)
+        except Exception as e:
+            writer.progress.maintenance_failures += 1
+            # The table works without it; commits report what is wrong with the table itself.
+            log.warning("Maintenance of table %s failed and will be tried again: %s", writer.name, e)
+            return
+        writer.progress.maintenance_times.observe(time.monotonic() - started)
+        self._visited[writer.name] = commits
 
 
 class SinkTables:
@@ -150,7 +198,7 @@ class SinkTables:
         """Returns the table's writer."""
         return self._queues[name].open_writer()
 
-    @contextmanager
+    @contextlib.contextmanager
     def commit(self, name: str, attributes: Attributes) -> Iterator[TableWriter]:
         """Yields the table's writer, for a commit with these attributes of its span."""
         with traced(self._trace, "table commit", {"sluice.table": name, **attributes}, is_root=True):

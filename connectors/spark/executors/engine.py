@@ -22,9 +22,8 @@ from connectors.spark.config_keys import EXECUTORS, WORKER
 from connectors.spark.delivery.commit_threads import CommitThreads
 from connectors.spark.delivery.errant_records import record_at, settle
 from connectors.spark.delivery.worker_requests import EXECUTORS_WRITE, Consumption
-from connectors.spark.executors.job import RangeJob, find_gap, plan_ranges
+from connectors.spark.executors.job import PartResult, RangeJob, StagedPart, TablePart, UnknownTable, find_gap, plan_ranges
 from connectors.spark.executors.job_runner import JobRunner
-from connectors.spark.executors.results import PartResult, StagedPart, TablePart, UnknownTable
 from connectors.spark.executors.table_commits import TableCommits, divide_by_table, needed_columns
 from connectors.spark.plan.rows import PreparedRows
 from connectors.spark.sink import TableSink
@@ -334,7 +333,7 @@ class ExecutorEngine:
 
     def _commit(self, reports: Sequence[Future[None]]) -> list[tuple[BadRecord, RawRecord]]:
         """Commits all tables, or up to the first records that do not fit their table, and returns these."""
-        _settle_all(reports, _WAIT_S)
+        settle(reports, _WAIT_S)
         job = self._running
         job.commits = job.commits or divide_by_table(job.parts, job.targets)
         sequences = _number_parts(job.ranges, job.parts)
@@ -407,17 +406,6 @@ def _read_again(reader: RangeReader, bad: BadRecord) -> RawRecord:
         if len(batch.raw):
             return record_at(batch.raw, bad.offset)
     raise RetriableError(f"{bad.reason.message}. The record was removed from its topic meanwhile")
-
-
-def _settle_all(reports: Sequence[Future[None]], timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            settle(reports)
-            return
-        except RetriableError:
-            if time.monotonic() > deadline:
-                raise
 
 
 def _raise(error: BaseException) -> None:

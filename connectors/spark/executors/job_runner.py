@@ -15,8 +15,7 @@ from connect.tracing import current_trace, traced
 from connectors.spark.config import SparkConfig
 from connectors.spark.errors import explain, is_jvm_gone
 from connectors.spark.executors.failures import explain_job_failure
-from connectors.spark.executors.job import RangeJob
-from connectors.spark.executors.results import PartResult, RangeFailure
+from connectors.spark.executors.job import PartResult, RangeFailure, RangeJob
 from connectors.spark.tables.open_table import Sessions
 
 if TYPE_CHECKING:

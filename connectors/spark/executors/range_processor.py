@@ -22,14 +22,14 @@ from connectors.spark.decode.tolerant_decoding import decode_raw_tolerantly, dec
 from connectors.spark.delivery.errant_records import record_at
 from connectors.spark.delivery.table_router import TableRouter
 from connectors.spark.delivery.topic_decoders import TopicDecoders
-from connectors.spark.executors.job import RangeJob
-from connectors.spark.executors.results import (
+from connectors.spark.executors.job import (
     FILE,
     POSITION,
     ROW,
     NeededColumns,
     PartResult,
     RangeFailure,
+    RangeJob,
     StagedPart,
     TablePart,
     UnknownTable,

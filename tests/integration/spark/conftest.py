@@ -24,7 +24,7 @@ from connect.worker_lifetime import VARIABLE
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.delivery import sink_tables
-from connectors.spark.delivery.maintenance_thread import MaintenanceThread
+from connectors.spark.delivery.sink_tables import MaintenanceThread
 from connectors.spark.plan.evolution import arrow_type
 from connectors.spark.task import SparkSinkTask
 from sluice.demo.delta_table import read_delta_table

@@ -24,9 +24,8 @@ from connectors.spark import task as spark_task
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.delivery import sink_tables
 from connectors.spark.executors import engine
-from connectors.spark.executors.job import RangeJob
+from connectors.spark.executors.job import PartResult, RangeJob
 from connectors.spark.executors.range_processor import RangeProcessor
-from connectors.spark.executors.results import PartResult
 from connectors.spark.plan.rows import PreparedRows
 from connectors.spark.tables.executor_files import NewFile, WriteTarget
 from connectors.spark.tables.offset_ranges import OffsetRanges
