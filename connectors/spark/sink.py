@@ -245,8 +245,8 @@ class TableSink:
 
     def _pending_records(self, table: TableQueue) -> int:
         """How many buffered records belong to a table, as far as known."""
-        topics = [topic for topic in self._receiver.topics() if self.tables.is_only_table(table.name, topic)]
-        return table.records + sum(map(self._receiver.records_of, topics))
+        undecoded = self._receiver.records_by_topic().items()
+        return table.records + sum(count for topic, count in undecoded if self.tables.is_only_table(table.name, topic))
 
     def close(self) -> None:
         """Waits for running commits, and ends all threads."""

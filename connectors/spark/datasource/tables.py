@@ -141,7 +141,7 @@ class SpoolTables:
             try:
                 for topic in filter(sink.takes, topics):
                     receive(sink, topic)
-                sink.flush()
+                sink.sink.flush()
             except OtherTopicError as e:
                 # Its text begins with the table's name or path.
                 table = e.message.partition(" holds ")[0].removeprefix("table ").rpartition("/")[2]
@@ -150,7 +150,7 @@ class SpoolTables:
                     "that spool, or delete the table, or write to another table.location"
                 ) from e
             finally:
-                sink.forget()  # Spark repeats a batch that was not committed
+                sink.sink.lose(sink.partitions)  # Spark repeats a batch that was not committed
 
     def progress(self) -> dict[str, Any]:
         """Returns figures since this object exists; callable from any thread.
@@ -201,7 +201,7 @@ class _Sink:
         errant_records = SparkErrantRecords(None, tolerant=False)
         self.sink = TableSink(config, owner, tables, (JsonConverter(), values), errant_records, time.monotonic)
         self._decoders: dict[str, SpoolDecoder] = {}
-        self._partitions: set[TopicPartition] = set()
+        self.partitions: set[TopicPartition] = set()
 
     def session(self) -> SparkSession:
         """Returns a new session of the query's Spark."""
@@ -229,16 +229,8 @@ class _Sink:
             self.sink.receive_changes(topic, decoded, (), Arrival(now, now))
 
     def _add_partitions(self, topic: str, numbers: Iterable[int]) -> None:
-        self._partitions |= {TopicPartition(topic, number) for number in numbers}
-        self.sink.add_partitions(self._partitions)
-
-    def flush(self) -> None:
-        """Writes what the tables do not have yet. Durable on return. Raises ConnectError."""
-        self.sink.flush()
-
-    def forget(self) -> None:
-        """Drops what is not written."""
-        self.sink.lose(self._partitions)
+        self.partitions |= {TopicPartition(topic, number) for number in numbers}
+        self.sink.add_partitions(self.partitions)
 
 
 def _parse_sink(properties: Mapping[str, str]) -> SparkSinkConfig:

@@ -130,7 +130,7 @@ class ExecutorEngine:
         """Takes results, and starts what is due. Raises errors that must fail the task."""
         if not self._config.may_use_executors:
             return
-        self._take_step(0.0)
+        self._take_step()
         now = self._clock()
         if self._job is None and now >= self._schedule.next_at:
             self._look_for_work(now)
@@ -141,8 +141,8 @@ class ExecutorEngine:
             return None
         return self._schedule.next_at if self._job is None else self._clock() + _RUNNING_CHECK_S
 
-    def _take_step(self, timeout_s: float) -> None:
-        for step in self._threads.take(timeout_s):
+    def _take_step(self) -> None:
+        for step in self._threads.take():
             try:
                 step()
             except RetriableError as e:

@@ -1,4 +1,5 @@
-"""Runs jobs in Spark's executors, from the driver."""
+"""Runs jobs in Spark's executors, from the driver: as a Python data source whose partitions are the offset ranges of the job, and
+whose rows are the results of writing them."""
 
 from __future__ import annotations
 
@@ -8,7 +9,10 @@ import os
 import pickle
 import sys
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from connect.errors import ConnectError, RetriableError
 from connect.tracing import current_trace, traced
@@ -20,10 +24,16 @@ from connectors.spark.tables.open_table import Sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 log = logging.getLogger(__name__)
 
 _PYTHON = "spark.pyspark.python"
+NAME = "sluice_ranges"
+"""Of the data source. Spark shows the names of data sources and their options in plans and its UI, so it has no options: the job
+is in the objects that PySpark sends to the processes that plan and read (promise 9)."""
+COLUMN = "result"
+_SCHEMA = f"{COLUMN} binary"
 
 
 class JobRunner:
@@ -71,8 +81,6 @@ class JobRunner:
         return sorted(found, key=lambda part: (part.partition, part.first))
 
     def _collect(self, job: RangeJob) -> list[bytes]:
-        from connectors.spark.executors.data_source import COLUMN, NAME, source_of
-
         session: Any = self._open()
         session.addTag(self._tag)
         session.sparkContext.setJobDescription(f"sluice: {self._name}, {len(job.ranges)} offset ranges")
@@ -106,3 +114,44 @@ class JobRunner:
         if session is not None:
             with contextlib.suppress(Exception):
                 session.interruptTag(self._tag)
+
+
+def source_of(job: RangeJob) -> type[DataSource]:
+    """A data source with a partition for each range of the job. Its rows are pickled results, in the column COLUMN.
+
+    The classes are local, so that PySpark sends them whole and with the job in them: an executor that lacks our packages gets as
+    far as to say so, with its host.
+    """
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+    data, count = pickle.dumps(job), len(job.ranges)
+
+    class RangeJobReader(DataSourceReader):
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(number) for number in range(count)]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            import socket
+            import sys
+
+            try:
+                from connectors.spark.executors.range_processor import read_results
+
+                for result in read_results(data, partition.value):
+                    yield pa.record_batch([pa.array([result], pa.binary())], [COLUMN])
+            except Exception as e:
+                e.add_note(f"(on host {socket.gethostname()} with Python {sys.executable})")
+                raise
+
+    class RangeSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return NAME
+
+        def schema(self) -> str:
+            return _SCHEMA
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            return RangeJobReader()
+
+    return RangeSource

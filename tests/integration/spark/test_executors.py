@@ -18,8 +18,8 @@ from connect.sink import OffsetRange, RangeBatch
 from connect.tracing import trace_of_thread
 from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.executors.data_source import NAME, source_of
 from connectors.spark.executors.job import RangeJob
+from connectors.spark.executors.job_runner import NAME, source_of
 from tests.integration.spark.change_events import change, field, key
 from tests.integration.spark.conftest import ListRangeReader
 from tests.integration.spark.crashes import Crash
@@ -59,7 +59,7 @@ def test_engines_write_the_same_tables(props: Any, run: Any, topic: Any, case: C
 
 
 def test_truncate_that_only_the_commit_finds_to_be_one_of_several_topics_is_refused(props: Any, run: Any, topic: Any) -> None:
-    sources = {"a": [("c", 3)], "b": [("c", 1), ("t", None), ("c", 2)]}
+    sources: dict[str, list[tuple[str, int | None]]] = {"a": [("c", 3)], "b": [("c", 1), ("t", None), ("c", 2)]}
     topics = []
     for name, events in sources.items():
         topics.append(topic(name, schemas=True))

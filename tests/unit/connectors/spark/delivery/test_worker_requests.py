@@ -45,16 +45,17 @@ def test_a_full_buffer_pauses_until_half_of_it_is_free() -> None:
 def test_offsets_are_requested_once_a_second_if_they_have_moved() -> None:
     context, clock = new_context(), ManualClock()
     requests = OffsetRequests(context, clock.monotonic)
-    requests.send_due(0)
-    assert not context.commit_requested
-    requests.send_due(2)
-    assert context.commit_requested
+
+    def is_sent(moves: int) -> bool:
+        context.commit_requested = False
+        requests.send_due(moves)
+        return context.commit_requested
+
+    assert not is_sent(0)
+    assert is_sent(2)
     assert (requests.take_answer(), requests.take_answer()) == (True, False)
-    context.commit_requested = False
-    requests.send_due(3)
-    assert not context.commit_requested
+    assert not is_sent(3)
     assert requests.next_at(3) == clock.monotonic() + 1
     clock.advance(1)
-    requests.send_due(3)
-    assert context.commit_requested
+    assert is_sent(3)
     assert requests.next_at(3) is None
