@@ -321,9 +321,11 @@ class ExecutorEngine:
         started = time.monotonic()
         job, tables = self._running, self._sink.tables
         job.targets = {name: tables.writer(name).write_target(job.partitions) for name in tables.names()}
-        # Kept at once, because nobody takes the results if the job is interrupted now.
-        job.parts = self._runner.run(RangeJob(self._config, job.reader, job.ranges, job.targets, tables.knowledge()))
+        # Kept at once, because nobody takes the results if a range has failed, or if the job is interrupted now.
+        job.parts, failure = self._runner.run(RangeJob(self._config, job.reader, job.ranges, job.targets, tables.knowledge()))
         self._figures.last_job_ms = int((time.monotonic() - started) * 1000)
+        if failure is not None:
+            raise failure
         return job.parts
 
     def _evolve(self, needed: Mapping[str, PreparedRows]) -> list[PartResult]:

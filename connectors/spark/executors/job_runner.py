@@ -10,7 +10,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -36,6 +36,13 @@ COLUMN = "result"
 _SCHEMA = f"{COLUMN} binary"
 
 
+class JobResults(NamedTuple):
+    """The parts in the order of the ranges, and the error of a range that no repetition mends."""
+
+    parts: list[PartResult]
+    failure: ConnectError | None = None
+
+
 class JobRunner:
     """Runs one job at a time. :meth:`cancel` may be called from another thread."""
 
@@ -53,9 +60,8 @@ class JobRunner:
         """The number of tasks that Spark runs at once."""
         return int(self._open().sparkContext.defaultParallelism)
 
-    def run(self, job: RangeJob) -> list[PartResult]:
-        """Returns the parts in the order of the ranges. Blocks. Raises RetriableError if a later job may succeed, else
-        ConnectError with host and remedy."""
+    def run(self, job: RangeJob) -> JobResults:
+        """Blocks. Raises RetriableError if a later job may succeed, else ConnectError with host and remedy."""
         doing = f"the job of {self._name} in Spark's executors"
         with self._lock:
             self._is_cancelled = False
@@ -72,13 +78,11 @@ class JobRunner:
                 raise RetriableError(f"{doing} was cancelled") from e
             # Spark's exception has the traces of Python and Java; what they mean is in the message.
             raise explain_job_failure(str(e), doing, str(getattr(e, "_stackTrace", ""))) from e
-        found: list[PartResult] = []
-        for row in rows:
-            result = pickle.loads(row)
-            if isinstance(result, RangeFailure):
-                raise ConnectError(f"{doing}: on host {result.host}: {result.message}")
-            found.append(result)
-        return sorted(found, key=lambda part: (part.partition, part.first))
+        results: list[PartResult | RangeFailure] = [pickle.loads(row) for row in rows]
+        failed = next((one for one in results if isinstance(one, RangeFailure)), None)
+        parts = sorted((one for one in results if isinstance(one, PartResult)), key=lambda part: (part.partition, part.first))
+        failure = None if failed is None else ConnectError(f"{doing}: on host {failed.host}: {failed.message}")
+        return JobResults(parts, failure)
 
     def _collect(self, job: RangeJob) -> list[bytes]:
         session: Any = self._open()

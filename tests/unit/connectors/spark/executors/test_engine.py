@@ -24,7 +24,8 @@ from connectors.spark import task as spark_task
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.delivery import sink_tables
 from connectors.spark.executors import engine
-from connectors.spark.executors.job import PartResult, RangeJob
+from connectors.spark.executors.job import RangeJob
+from connectors.spark.executors.job_runner import JobResults
 from connectors.spark.executors.range_processor import RangeProcessor
 from connectors.spark.plan.rows import PreparedRows
 from connectors.spark.tables.executor_files import NewFile, WriteTarget
@@ -62,6 +63,7 @@ class Runner:
     def __init__(self, *_: object) -> None:
         self.jobs: list[list[OffsetRange]] = []
         self.errors: list[Exception] = []
+        self.failure: ConnectError | None = None
         self.gate = threading.Event()
         self.gate.set()
         self.cancelled = threading.Event()
@@ -69,14 +71,14 @@ class Runner:
     def parallelism(self) -> int:
         return 2
 
-    def run(self, job: RangeJob) -> list[PartResult]:
+    def run(self, job: RangeJob) -> JobResults:
         self.jobs.append(list(job.ranges))
         while not self.gate.wait(0.01):
             if self.cancelled.is_set():
                 raise RetriableError("cancelled")
         if self.errors:
             raise self.errors.pop(0)
-        return [part for one in job.ranges for part in RangeProcessor(job, one).run()]
+        return JobResults([part for one in job.ranges for part in RangeProcessor(job, one).run()], self.failure)
 
     def cancel(self) -> None:
         self.cancelled.set()
@@ -338,20 +340,22 @@ class Target:
 
     def __init__(self) -> None:
         self.files: set[str] = set()
+        self.written = 0
 
     def check(self) -> None: ...
 
     def write(self, rows: pa.Table) -> list[NewFile]:
-        self.files.add(path := f"file-{len(self.files)}")
+        self.written += 1
+        self.files.add(path := f"file-{self.written}")
         return [NewFile(path, {}, rows)]
 
     def delete(self, paths: Collection[str]) -> None:
         self.files -= set(paths)
 
 
-def test_files_of_a_job_that_ends_while_it_is_interrupted_are_deleted(
-    create: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def writing(create: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch) -> tuple[Sink, Target]:
+    """A sink with records for which executors can write files."""
     sink, target = create(spark_engine="executors"), Target()
     sink.context.ends = {P0: 10}
     sink.until(lambda: sink.context.requested_offsets == {P0: 10})
@@ -359,7 +363,21 @@ def test_files_of_a_job_that_ends_while_it_is_interrupted_are_deleted(
     monkeypatch.setattr(sink.table(), "write_target", lambda partitions: described)
     sink.context.ends = {P0: 15}
     sink.clock.advance(60.0)
+    return sink, target
+
+
+def test_files_of_a_job_of_which_one_range_has_failed_are_deleted(writing: tuple[Sink, Target]) -> None:
+    sink, target = writing
+    sink.runner.failure = ConnectError("on host a: no space left")
+    with pytest.raises(ConnectError, match="no space left"):
+        sink.until(lambda: False)
+    assert target.written > 0
+    assert target.files == set()
+
+
+def test_files_of_a_job_that_ends_while_it_is_interrupted_are_deleted(writing: tuple[Sink, Target]) -> None:
+    sink, target = writing
     sink.put()
-    eventually(lambda: bool(target.files), "files", sink.task.progress)
+    eventually(lambda: target.written > 0, "files", sink.task.progress)
     sink.task.close_partitions([P0, P1])
     assert target.files == set()
