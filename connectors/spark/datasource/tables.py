@@ -137,6 +137,8 @@ class SpoolTables:
     def _write(self, topics: Iterable[str], receive: Callable[[_Sink, str], None]) -> None:
         """Has each sink receive and commit the records of its topics."""
         topics = sorted(topics)
+        for topic in topics[:1]:
+            self._identify(topic)  # commits, which need it, run on several threads
         for sink in self._sinks:
             try:
                 for topic in filter(sink.takes, topics):
