@@ -6,9 +6,10 @@ Spark repeats changes nothing, even if only some of its tables were committed be
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,28 +17,25 @@ import pyarrow.compute as pc
 
 from connect.converters.json.converter import REPLACE_NULL, JsonConverter
 from connect.errors import ConfigError, ConnectError
-from connect.record import TopicPartition
+from connect.record import RawBatch, TopicPartition
 from connect.sink import TopicIdentity
 from connect.spool.reader import SpoolReader, SpoolSlice
 from connect.spool.segments import count_values
 from connectors.spark.config import SparkSinkConfig, parse_config
-from connectors.spark.config_keys import DELTA, PARQUET
+from connectors.spark.config_keys import PARQUET
 from connectors.spark.datasource.bounds import BOUNDS, slices_between
 from connectors.spark.datasource.options import BOUNDS as BOUNDS_OPTION
 from connectors.spark.datasource.options import PLACEHOLDER, parse_options
 from connectors.spark.datasource.spool_decoder import SpoolDecoder
-from connectors.spark.decode.change_batch import ChangeBatch
-from connectors.spark.decode.raw_buffer import RawBuffer, RawHeaders
-from connectors.spark.delivery.latency import Latency
-from connectors.spark.delivery.maintenance_thread import MaintenanceThread
-from connectors.spark.delivery.table_router import TableRouter
-from connectors.spark.delivery.topic_decoders import TopicDecoders
-from connectors.spark.plan.evolution import Columns
+from connectors.spark.decode.raw_buffer import RawHeaders
+from connectors.spark.decode.tolerant_decoding import DecodedTopic
+from connectors.spark.delivery.errant_records import SparkErrantRecords
+from connectors.spark.delivery.segment import Arrival
+from connectors.spark.delivery.sink_tables import SinkTables
+from connectors.spark.delivery.timing import quantiles
 from connectors.spark.session.attached import open_session
+from connectors.spark.sink import TableSink
 from connectors.spark.tables.application_ids import Identify, OtherTopicError
-from connectors.spark.tables.open_table import make_writer
-from connectors.spark.tables.staging import Staging
-from connectors.spark.tables.writer import TableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,17 +75,16 @@ class SpoolTables:
             raise ConfigError.invalid("table", options.table, "SpoolTables writes all tables; choose them with topics of a sink")
         self._spool = options.spool.location
         self._reader = SpoolReader(self._spool)
-        self._sinks = [_Sink(spark, {PLACEHOLDER: options.unavailable, **given}, self._identify) for given in sinks]
-        names = [sink.config.connector for sink in self._sinks]
+        properties = [{"name": "spool-tables", PLACEHOLDER: options.unavailable, **given} for given in sinks]
+        configs = [_parse_sink(given) for given in properties]
+        names = [config.connector for config in configs]
         if len(set(names)) < len(names):
             raise ConfigError(
                 f"Each sink needs a name of its own, under which tables store offsets; these are {', '.join(names)}"
             )
         self._identity: TopicIdentity | None = None
         self._events = 0
-        self._latency = Latency()
-        self._maintenance = MaintenanceThread("spool-tables-maintenance", self._writers)
-        self._is_maintained = False
+        self._sinks = [_Sink(spark, config, given, self._identify) for config, given in zip(configs, properties, strict=True)]
 
     def stream(self) -> DataFrame:
         """Returns the stream to write. Its batches say where their rows are; this process reads them from the spool, with values
@@ -113,10 +110,8 @@ class SpoolTables:
         self._write_records(batch.select(*_NEEDED).toArrow())
 
     def _write_records(self, rows: pa.Table) -> None:
-        for topic in sorted(pc.unique(rows["topic"]).to_pylist()):
-            of_topic = rows.filter(pc.equal(rows["topic"], topic)).sort_by("offset")
-            for sink in self._sinks_of(topic):
-                self._commit(sink, sink.decode_records(topic, of_topic))
+        rows = rows.sort_by("offset")
+        self._write(pc.unique(rows["topic"]).to_pylist(), lambda sink, topic: sink.receive_records(topic, rows))
         self._events += rows.num_rows - rows["value"].null_count
 
     def _write_slices(self, slices: Sequence[SpoolSlice]) -> None:
@@ -131,37 +126,34 @@ class SpoolTables:
 
     def _commit_slices(self, slices: Sequence[SpoolSlice]) -> None:
         stored = [(one.entry.first_row + one.first, one.read(self._reader.directory)) for one in slices]
-        topics = {topic for one in slices for topic in one.entry.topics}
-        for topic in sorted(topics):
-            for sink in self._sinks_of(topic):
-                changes = (
-                    routed
-                    for first_row, rows in stored
-                    for routed in sink.decode_rows(topic, rows, first_row, self._reader.schemas)
-                )
-                self._commit(sink, changes)
+
+        def receive(sink: _Sink, topic: str) -> None:
+            for first_row, rows in stored:
+                sink.receive_rows(topic, rows, first_row, self._reader.schemas)
+
+        self._write({topic for one in slices for topic in one.entry.topics}, receive)
         for _, rows in stored:
             self._events += count_values(rows)
 
-    def _sinks_of(self, topic: str) -> list[_Sink]:
-        return [sink for sink in self._sinks if sink.takes(topic)]
-
-    def _commit(self, sink: _Sink, changes: Iterable[tuple[str, ChangeBatch]]) -> None:
-        if not self._is_maintained:
-            self._maintenance.start()
-            self._is_maintained = True
-        by_table: dict[str, list[ChangeBatch]] = {}
-        for table, batch in changes:
-            by_table.setdefault(table, []).append(batch)
-        for table, found in by_table.items():
+    def _write(self, topics: Iterable[str], receive: Callable[[_Sink, str], None]) -> None:
+        """Has each sink receive and commit the records of its topics."""
+        topics = sorted(topics)
+        for topic in topics[:1]:
+            self._identify(topic)  # commits, which need it, run on several threads
+        for sink in self._sinks:
             try:
-                sink.commit(table, found)
+                for topic in filter(sink.takes, topics):
+                    receive(sink, topic)
+                sink.sink.flush()
             except OtherTopicError as e:
+                # Its text begins with the table's name or path.
+                table = e.message.partition(" holds ")[0].removeprefix("table ").rpartition("/")[2]
                 raise ConnectError(
                     f"table {table} at {sink.config.location} has rows of another spool than {self._spool}, or of Kafka: use "
                     "that spool, or delete the table, or write to another table.location"
                 ) from e
-            self._latency.observe(found, time.time() * 1000)
+            finally:
+                sink.sink.lose(sink.partitions)  # Spark repeats a batch that was not committed
 
     def progress(self) -> dict[str, Any]:
         """Returns figures since this object exists; callable from any thread.
@@ -170,29 +162,23 @@ class SpoolTables:
         commit in the source to the table commit; None before the first change.
         """
         tables = {
-            writer.name: {
-                "rows": writer.progress.rows,
-                "commits": writer.progress.commits,
-                "version": writer.progress.version,
-            }
-            for writer in self._writers()
+            name: {figure: table[figure] for figure in ("rows", "commits", "version")}
+            for sink in self._sinks
+            for name, table in sink.sink.progress()["tables"].items()
         }
-        return {"tables": tables, "events": self._events, "latency_ms": self._latency.quantiles()}
+        latencies = [latency for sink in self._sinks for latency in sink.sink.latencies_ms()]
+        return {"tables": tables, "events": self._events, "latency_ms": quantiles(latencies)}
 
     def close(self) -> None:
         """Ends the maintenance of the tables. Call it after the query has ended. May be called more than once."""
-        self._maintenance.close()
         for sink in self._sinks:
-            sink.close()
+            sink.sink.close()
 
     def __enter__(self) -> SpoolTables:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _writers(self) -> list[TableWriter]:
-        return [writer for sink in self._sinks for writer in list(sink.writers.values())]
 
     def _identify(self, topic: str) -> TopicIdentity:
         """A spool that was deleted and created again counts its rows from 0: its records are those of another topic."""
@@ -204,27 +190,21 @@ class SpoolTables:
 
 
 class _Sink:
-    """The tables of one configuration."""
+    """The sink of one configuration, and what it gets of the stream."""
 
-    def __init__(self, spark: SparkSession, given: Mapping[str, str], identify: Identify) -> None:
-        properties = {"name": "spool-tables", **given}
-        self.config = _parse_sink(properties)
-        self.writers: dict[str, TableWriter] = {}
+    def __init__(self, spark: SparkSession, config: SparkSinkConfig, properties: Mapping[str, str], identify: Identify) -> None:
+        self.config = config
         self._spark = spark
-        self._identify = identify
         self._topics = frozenset(filter(None, map(str.strip, properties.get("topics", "").split(","))))
         self._pattern = re.compile(properties.get("topics.regex") or ".*")
-        self._staging: Staging | None = None
-        if self.config.table_format == DELTA:
-            self._staging = Staging(self.config.location, f"{self.config.connector}-spool", self.config.spark.s3)
-            self._staging.clear()
-        self._router = TableRouter(self.config)
         values = JsonConverter()
         values.configure({REPLACE_NULL: False}, is_key=False)
-        self._decoders = TopicDecoders(self.config, JsonConverter(), values, self._known_columns)
-        self._spool_decoders: dict[str, SpoolDecoder] = {}
-        self._partitions: set[TopicPartition] = set()
-        self._sequence = 0
+        owner = f"{config.connector}-spool"
+        tables = SinkTables(config, owner, None if config.table_format == PARQUET else self, identify)
+        errant_records = SparkErrantRecords(None, tolerant=False)
+        self.sink = TableSink(config, owner, tables, (JsonConverter(), values), errant_records, time.monotonic)
+        self._decoders: dict[str, SpoolDecoder] = {}
+        self.partitions: set[TopicPartition] = set()
 
     def session(self) -> SparkSession:
         """Returns a new session of the query's Spark."""
@@ -234,49 +214,26 @@ class _Sink:
         """Whether the sink gets the records of a topic."""
         return topic in self._topics if self._topics else self._pattern.fullmatch(topic) is not None
 
-    def decode_records(self, topic: str, rows: pa.Table) -> Iterator[tuple[str, ChangeBatch]]:
-        """Decodes records in the order of their offsets, and yields them with their tables. Raises DataError that names the
+    def receive_records(self, topic: str, rows: pa.Table) -> None:
+        """Takes the records of a topic among rows, which are in the order of their offsets. Raises DataError that names the
         record."""
-        decoder = self._decoders.get(topic, topic)
+        rows = rows.filter(pc.equal(rows["topic"], topic))
+        self._add_partitions(topic, pc.unique(rows["partition"]).to_pylist())
+        self.sink.receive_raw(_raw_batches(topic, rows))
+
+    def receive_rows(self, topic: str, rows: pa.Table, first_row: int, schemas: Mapping[str, str]) -> None:
+        """The same for rows of the spool (:class:`SpoolDecoder`)."""
+        if topic not in self._decoders:
+            self._decoders[topic] = SpoolDecoder(self.sink.decoder(topic), with_keys=True)
         for start in range(0, rows.num_rows, _DECODE_ROWS):
-            raw = _raw_buffer(topic, rows.slice(start, _DECODE_ROWS))
-            yield from self._route(topic, decoder.decode_raw(raw, self._sequence))
-            self._sequence += len(raw)
+            decoded = self._decoders[topic].decode(rows.slice(start, _DECODE_ROWS), first_row + start, schemas)
+            self._add_partitions(topic, {number for batch in decoded for number in batch.partitions()})
+            now = time.monotonic()
+            self.sink.receive_changes([DecodedTopic(topic, decoded)], Arrival(now, now))
 
-    def decode_rows(
-        self, topic: str, rows: pa.Table, first_row: int, schemas: Mapping[str, str]
-    ) -> Iterator[tuple[str, ChangeBatch]]:
-        """Like :meth:`decode_records`, for rows of the spool (:class:`SpoolDecoder`)."""
-        if topic not in self._spool_decoders:
-            self._spool_decoders[topic] = SpoolDecoder(self._decoders.get(topic, topic), with_keys=True)
-        decoder = self._spool_decoders[topic]
-        for start in range(0, rows.num_rows, _DECODE_ROWS):
-            decoded = decoder.decode(rows.slice(start, _DECODE_ROWS), first_row + start, schemas)
-            yield from self._route(topic, decoded)
-
-    def _route(self, topic: str, decoded: Sequence[ChangeBatch]) -> list[tuple[str, ChangeBatch]]:
-        self._partitions |= {TopicPartition(topic, number) for batch in decoded for number in batch.partitions()}
-        routed, refused = self._router.route(topic, decoded)
-        if refused:
-            raise refused[0].reason
-        return routed
-
-    def commit(self, table: str, changes: Sequence[ChangeBatch]) -> None:
-        """Writes the changes that the table does not have. Durable on return. Raises ConnectError."""
-        if table not in self.writers:
-            sessions = None if self.config.table_format == PARQUET else self
-            self.writers[table] = make_writer(self.config, table, sessions, self._staging, self._identify)
-        self.writers[table].commit(changes, self._partitions)
-
-    def close(self) -> None:
-        """Removes staged files."""
-        if self._staging is not None:
-            self._staging.clear()
-
-    def _known_columns(self, topic: str) -> tuple[str, Columns] | None:
-        names = self._router.current_tables_of(topic)
-        found = [(name, columns) for name in names if name in self.writers and (columns := self.writers[name].columns())]
-        return found[0] if len(names) == 1 and found else None
+    def _add_partitions(self, topic: str, numbers: Iterable[int]) -> None:
+        self.partitions |= {TopicPartition(topic, number) for number in numbers}
+        self.sink.add_partitions(self.partitions)
 
 
 def _parse_sink(properties: Mapping[str, str]) -> SparkSinkConfig:
@@ -286,9 +243,12 @@ def _parse_sink(properties: Mapping[str, str]) -> SparkSinkConfig:
     return config
 
 
-def _raw_buffer(topic: str, rows: pa.Table) -> RawBuffer:
-    headers: list[RawHeaders] | None = None
+def _raw_batches(topic: str, rows: pa.Table) -> Iterator[RawBatch]:
+    """Consecutive records of one partition together."""
+    headers: Sequence[RawHeaders | None] = [None] * rows.num_rows
     if pc.any(pc.greater(pc.list_value_length(rows["headers"]), 0)).as_py():
         headers = [[(one["key"], one["value"]) for one in listed or ()] or None for listed in rows["headers"].to_pylist()]
-    partitions, offsets, keys, values = (rows[name].to_pylist() for name in ("partition", "offset", "key", "value"))
-    return RawBuffer(topic, partitions, offsets, keys, values, headers)
+    columns = (rows[name].to_pylist() for name in ("partition", "offset", "key", "value"))
+    for partition, run in itertools.groupby(zip(*columns, headers, strict=True), lambda record: record[0]):
+        _, offsets, keys, values, named = map(list, zip(*run, strict=True))
+        yield RawBatch(topic, partition, offsets, keys, values, [0] * len(offsets), named if any(named) else None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connect.errors import DataError
 from connect.record import TopicPartition
 from connectors.sink_support.errant_records import describe_location
 from connectors.spark.decode.present_fields import fields_text

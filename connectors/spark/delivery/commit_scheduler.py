@@ -14,16 +14,19 @@ from connect.record import TopicPartition
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.delivery.commit_threads import CommitThreads
-from connectors.spark.delivery.latency import Latency
 from connectors.spark.delivery.partition_offsets import PartitionOffsets
 from connectors.spark.delivery.segment import Arrival, Segment
+from connectors.spark.delivery.sink_tables import MAX_THREADS, SinkTables
 from connectors.spark.delivery.table_queue import CommitOutcome, TableQueue
+from connectors.spark.delivery.timing import Latency
 
 log = logging.getLogger(__name__)
 
 _BLOCKED_CHECK_S = 0.05
 _RUNNING_CHECK_S = 0.25
 _WAIT_S = 60.0
+_MAX_KEPT_RECORDS = 50_000
+"""Decoded records that may have to be reported are kept until they are in a table. They take much memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,10 @@ class BufferLimits:
 
     records: int
     size_bytes: int
+
+    def share(self, records: int, size_bytes: int, kept_records: int) -> float:
+        """Returns which share of a limit is used; the largest, over all limits."""
+        return max(records / self.records, size_bytes / self.size_bytes, kept_records / _MAX_KEPT_RECORDS)
 
 
 class CommitScheduler:
@@ -43,41 +50,33 @@ class CommitScheduler:
 
     def __init__(
         self,
-        threads: CommitThreads[CommitOutcome],
-        new_table: Callable[[str], TableQueue],
+        owner: str,
+        tables: SinkTables,
         offsets: PartitionOffsets,
         limits: BufferLimits,
         refuse: Callable[[Sequence[BadRecord]], list[Future[None]]],
-        on_committed: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
-        """``refuse`` reports bad records, or raises. ``on_committed`` is called after each successful commit."""
-        self.tables: dict[str, TableQueue] = {}
+        """``owner`` names the threads. ``refuse`` reports bad records, or raises."""
         self.latency = Latency()
-        self.partitions: set[TopicPartition] = set()
-        """The task's partitions."""
-        self._threads = threads
-        self._new_table = new_table
+        self.commits = 0
+        """Successful ones."""
+        self._threads: CommitThreads[CommitOutcome] = CommitThreads(f"commit-{owner}", MAX_THREADS)
+        self._tables = tables
         self._offsets = offsets
         self._limits = limits
         self._refuse = refuse
-        self._on_committed = on_committed
         self._clock = clock
         self._ids = itertools.count()
 
     @property
     def records(self) -> int:
         """Number of decoded records that wait or are being committed. Callable from any thread."""
-        return sum(table.records for table in list(self.tables.values()))
+        return sum(table.records for table in self._tables.queues())
 
     @property
     def size_bytes(self) -> int:
-        return sum(table.size_bytes for table in self.tables.values())
-
-    def table(self, name: str) -> TableQueue:
-        if name not in self.tables:
-            self.tables[name] = self._new_table(name)
-        return self.tables[name]
+        return sum(table.size_bytes for table in self._tables.queues())
 
     def add(
         self,
@@ -91,21 +90,21 @@ class CommitScheduler:
         segment = Segment([next(self._ids)], arrival, list(changes), {}, list(reports))
         segment.exclude(bad_records)
         self._offsets.hold(segment.holders[0], segment.firsts())
-        self.table(name).add(segment)
+        self._tables.queue(name).add(segment)
 
     def is_startable(self, name: str, now: float) -> bool:
         """Whether a commit of this table starts now."""
-        table = self.table(name)
+        table = self._tables.queue(name)
         due_at = table.due_at()
         return table.running is None and due_at is not None and due_at <= now and self._threads.is_free
 
     def start_due(self, *, pressed: bool = False) -> None:
         """Starts commits of tables that are due. ``pressed``: others too, the largest first, to empty the buffer."""
         now = self._clock()
-        ready = [table for table in self.tables.values() if table.running is None and table.waiting]
-        for due_at, name in sorted((table.due_at() or 0.0, table.name) for table in ready):
-            if due_at <= now and self._threads.is_free:
-                self._start(self.tables[name])
+        ready = [table for table in self._tables.queues() if table.running is None and table.waiting]
+        for table in sorted(ready, key=lambda table: (table.due_at() or 0.0, table.name)):
+            if (table.due_at() or 0.0) <= now and self._threads.is_free:
+                self._start(table)
         if pressed:
             for table in sorted(ready, key=lambda table: -table.size_bytes):
                 if table.running is None and not table.is_retrying(now) and self._threads.is_free:
@@ -113,14 +112,14 @@ class CommitScheduler:
 
     def _start(self, table: TableQueue) -> None:
         table.start(self._limits.records, self._limits.size_bytes)
-        self._threads.submit(partial(table.commit, frozenset(self.partitions), self._clock))
+        self._threads.submit(partial(table.commit, frozenset(self._tables.partitions), self._clock))
 
     def next_at(self) -> float | None:
         """Returns the time when there is something to do again; None if nothing waits or runs."""
         now = self._clock()
-        due = [due_at for table in self.tables.values() if table.running is None and (due_at := table.due_at()) is not None]
+        due = [due_at for table in self._tables.queues() if table.running is None and (due_at := table.due_at()) is not None]
         times = [at if at > now else now + _BLOCKED_CHECK_S for at in due]
-        for table in self.tables.values():
+        for table in self._tables.queues():
             if table.running is not None:
                 # Records may be due that wait for this commit.
                 due_at = table.due_at()
@@ -156,7 +155,7 @@ class CommitScheduler:
                 self._offsets.release(holder)
             if (oldest_ms := self.latency.observe(segment.batches, outcome.visible_ms)) is not None:
                 table.timing.observe_freshness(oldest_ms / 1000)
-            self._on_committed()
+            self.commits += 1
             return
         if error is None:
             bad_records = table.find_own(outcome.bad_records)
@@ -177,7 +176,7 @@ class CommitScheduler:
         """Commits everything that waits. Blocks. Raises the first error; a table with a RetriableError is tried once."""
         failed: dict[str, RetriableError] = {}
         while True:
-            for table in list(self.tables.values()):
+            for table in self._tables.queues():
                 if table.running is None and table.waiting and table.name not in failed and self._threads.is_free:
                     self._start(table)
             if not self._threads.running:
@@ -188,12 +187,12 @@ class CommitScheduler:
 
     def wait_for(self, tables: Collection[str]) -> None:
         """Waits until none of these tables is being committed. Raises the errors that must fail the task."""
-        while any(name in self.tables and self.tables[name].running is not None for name in tables):
+        while any(table.running is not None for table in self._tables.queues() if table.name in tables):
             self._apply_all(self._threads.take(_WAIT_S))
 
     def discard(self, partitions: Collection[TopicPartition]) -> None:
         """Drops the records of partitions that have another owner."""
-        for table in self.tables.values():
+        for table in self._tables.queues():
             table.discard(partitions)
 
     def close(self, timeout_s: float) -> None:

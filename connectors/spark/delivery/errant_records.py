@@ -16,24 +16,36 @@ from connect.errors import DataError, RetriableError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import ErrantRecordReporter, RawRecord
 from connectors.sink_support.errant_records import BadRecord, ErrantRecordHandler
+from connectors.spark.delivery.partition_offsets import PartitionOffsets
 
 _SETTLE_S = 5.0
 """How long one call waits for the dead letter queue; callers retry."""
+_CHECK_S = 0.25
 
 
-def settle(reports: Sequence[Future[None]]) -> None:
+def settle(reports: Sequence[Future[None]], timeout_s: float | None = None) -> None:
     """Waits until every report is durable. Promise 7: only then may a table or the consumer group skip these records.
 
     Raises RetriableError on timeout, and ConnectError when a report could not be written. Callable from any thread.
     """
-    pending = wait(reports, _SETTLE_S).not_done if reports else ()
+    timeout_s = _SETTLE_S if timeout_s is None else timeout_s
+    pending = wait(reports, timeout_s).not_done if reports else ()
     if pending:
         raise RetriableError(
-            f"the dead letter queue did not take {len(pending)} errant records within {_SETTLE_S:g} s; nothing is committed "
+            f"the dead letter queue did not take {len(pending)} errant records within {timeout_s:g} s; nothing is committed "
             "before it has"
         )
     for report in reports:
         report.result()
+
+
+def record_at(batch: RawBatch, offset: int) -> RawRecord:
+    """Returns one record of a batch, which has it."""
+    index = batch.offsets.index(offset)
+    timestamp = batch.timestamps[index]
+    headers = (batch.headers[index] if batch.headers is not None else None) or ()
+    content = batch.keys[index], batch.values[index], timestamp if timestamp >= 0 else None, headers
+    return RawRecord(batch.topic, batch.partition, offset, *content)
 
 
 class SparkErrantRecords:
@@ -106,19 +118,10 @@ class SparkErrantRecords:
     def refuse(self, bad_records: Sequence[BadRecord]) -> list[Future[None]]:
         """Reports or skips the records, each once, though several tables may refuse it; returns the reports. Raises the first
         error, or the reporter's own, unless failures are tolerated."""
-        reports = []
-        for topic_partition, offset, error in bad_records:
-            refused = self._refused.setdefault(topic_partition, {})
-            if offset not in refused:
-                refused[offset] = self._refuse(topic_partition, offset, error)
-            report = refused[offset]
-            if report is not None:
-                reports.append(report)
-        self._handler.log_skipped()
-        return reports
+        return self.refuse_read([(bad, None) for bad in bad_records])
 
-    def refuse_read(self, records: Sequence[tuple[BadRecord, RawRecord]]) -> list[Future[None]]:
-        """Like :meth:`refuse`, for records that another process has read."""
+    def refuse_read(self, records: Sequence[tuple[BadRecord, RawRecord | None]]) -> list[Future[None]]:
+        """Like :meth:`refuse`, for records that another process has read; None are those that are kept."""
         reports = []
         for (topic_partition, offset, error), record in records:
             refused = self._refused.setdefault(topic_partition, {})
@@ -131,7 +134,7 @@ class SparkErrantRecords:
         return reports
 
     def _refuse(
-        self, topic_partition: TopicPartition, offset: int, error: DataError, record: RawRecord | None = None
+        self, topic_partition: TopicPartition, offset: int, error: DataError, record: RawRecord | None
     ) -> Future[None] | None:
         if self._handler.has_reporter:
             return self._handler.report(record or self._find_record(topic_partition, offset), error)
@@ -146,17 +149,40 @@ class SparkErrantRecords:
             return record
         batches = self._raw[topic_partition]
         batch = batches[bisect_right(batches, offset, key=lambda b: b.offsets[0]) - 1]
-        index = batch.offsets.index(offset)
-        timestamp = batch.timestamps[index]
-        return RawRecord(
-            batch.topic,
-            batch.partition,
-            offset,
-            batch.keys[index],
-            batch.values[index],
-            timestamp if timestamp >= 0 else None,
-            (batch.headers[index] if batch.headers is not None else None) or (),
-        )
+        return record_at(batch, offset)
+
+
+class UnroutedReports:
+    """Reports of bad records that no table's commit covers, because their topic has no table yet: holds their offsets until the
+    reports are durable (promise 7). Used on the task's thread."""
+
+    def __init__(self, offsets: PartitionOffsets) -> None:
+        self._offsets = offsets
+        self._pending: list[tuple[object, list[Future[None]]]] = []
+
+    def add(self, bad_records: Sequence[BadRecord], reports: Sequence[Future[None]]) -> None:
+        holder = object()
+        for partition, offset, _ in bad_records:
+            self._offsets.hold(holder, {partition: offset})
+        self._pending.append((holder, list(reports)))
+
+    def next_at(self, now: float) -> float | None:
+        """Returns when to look at the reports again; None if there are none."""
+        return now + _CHECK_S if self._pending else None
+
+    def release_durable(self) -> None:
+        """Releases the offsets whose reports are durable. Raises ConnectError when a report could not be written."""
+        for pending in list(self._pending):
+            holder, reports = pending
+            if all(report.done() for report in reports):
+                settle(reports)
+                self._offsets.release(holder)
+                self._pending.remove(pending)
+
+    def settle(self) -> None:
+        """Waits for the reports. Raises RetriableError on timeout, and ConnectError when a report could not be written."""
+        settle([report for _, reports in self._pending for report in reports])
+        self.release_durable()
 
 
 def _size_bytes(batch: RawBatch) -> int:

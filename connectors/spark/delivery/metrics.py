@@ -1,4 +1,4 @@
-"""Metrics of the tables of a sink task."""
+"""Progress and metrics of a sink task and its tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from connect.metrics import HistogramFigures, Metric, MetricKind
+from connectors.spark.delivery.table_queue import TableQueue
 from connectors.spark.delivery.timing import CommitTiming
 from connectors.spark.tables.writer import TableProgress
 
@@ -19,6 +20,24 @@ _TABLE_FIGURES = {
     "outdated": ("table_outdated_changes", "Changes that were older than their rows and were ignored."),
 }
 """What tables report, by the name in :meth:`connectors.spark.tables.table.Table.progress`."""
+
+
+def table_progress(table: TableQueue, pending: int) -> dict[str, Any]:
+    """Returns the progress of one table (:meth:`connectors.spark.task.SparkSinkTask.progress`)."""
+    progress = table.progress
+    return {
+        "rows": progress.rows,
+        "commits": progress.commits,
+        "version": progress.version,
+        "last_commit_ms": progress.last_commit_ms,
+        "commit_duration_ms": progress.commit_duration_ms,
+        "skipped": progress.skipped,
+        "dropped": progress.dropped,
+        **progress.table,
+        "pending": pending,
+        "freshness_ms": table.timing.newest_age_ms(),
+        "oldest_ms": table.timing.oldest_age_ms(),
+    }
 
 
 def table_metrics(name: str, progress: TableProgress, timing: CommitTiming, pending: int) -> Iterator[Metric]:

@@ -56,25 +56,20 @@ class RecordReceiver:
     @property
     def records(self) -> int:
         """Number of records that are not decoded yet. Callable from any thread."""
-        return sum(len(topic.raw) for topic in list(self._topics.values()))
+        return sum(self.records_by_topic().values())
 
     @property
     def size_bytes(self) -> int:
         return sum(topic.size_bytes for topic in self._topics.values())
-
-    def topics(self) -> list[str]:
-        """Returns the topics with undecoded records. Callable from any thread."""
-        return list(self._topics)
 
     @property
     def received(self) -> int:
         """Number of records since the task started."""
         return self._next_sequence + self.records
 
-    def records_of(self, topic: str) -> int:
-        """Returns the number of the topic's undecoded records. Callable from any thread."""
-        undecoded = self._topics.get(topic)
-        return 0 if undecoded is None else len(undecoded.raw)
+    def records_by_topic(self) -> dict[str, int]:
+        """Returns the number of each topic's undecoded records. Callable from any thread."""
+        return {topic: len(undecoded.raw) for topic, undecoded in list(self._topics.items())}
 
     def oldest(self) -> dict[str, float]:
         """Returns, by topic with undecoded records, when the oldest one arrived."""

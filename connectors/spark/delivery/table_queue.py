@@ -6,14 +6,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from connect.backoff import Backoff
 from connect.errors import DataError
 from connect.pending_work import PendingWork
 from connect.record import TopicPartition
-from connect.tracing import Attributes, Span, Trace, traced
+from connect.tracing import Attributes, Trace
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.delivery.errant_records import settle
@@ -21,7 +20,7 @@ from connectors.spark.delivery.segment import Segment, merge_segments
 from connectors.spark.delivery.timing import CommitTiming
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.table import TableState
-from connectors.spark.tables.writer import TableWriter
+from connectors.spark.tables.writer import TableProgress, TableWriter
 
 _RETRY_FIRST_S, _RETRY_MAX_S = 0.1, 5.0
 
@@ -39,14 +38,6 @@ class CommitOutcome:
     ended_at: float = 0.0
     visible_ms: float = 0.0
     """Since 1970."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Watch:
-    """Who is told of the table's commits."""
-
-    trace: Trace | None
-    pending_work: PendingWork
 
 
 class TableQueue:
@@ -72,7 +63,8 @@ class TableQueue:
         """The table's columns after the last read or commit."""
         self.writer: TableWriter | None = None
         self._open = open_writer
-        self._watch = _Watch(trace, pending_work or PendingWork())
+        self._trace = trace
+        self._pending_work = pending_work or PendingWork()
         self._is_loaded = False
         self._waiting: deque[Segment] = deque()
         self._backoff = Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
@@ -93,6 +85,11 @@ class TableQueue:
     @property
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self._all())
+
+    @property
+    def progress(self) -> TableProgress:
+        """Callable from any thread."""
+        return TableProgress() if self.writer is None else self.writer.progress
 
     def _all(self) -> list[Segment]:
         running = self.running
@@ -144,10 +141,10 @@ class TableQueue:
         """Commits the running segment. Blocks; runs on a commit thread. Does not raise."""
         segment = self.running
         assert segment is not None
-        if self._watch.trace is None:
+        if self._trace is None:
             return self._commit(segment, partitions, clock)
         attributes: Attributes = {"sluice.table": self.name, "sluice.records": segment.records}
-        with self._watch.trace.span("table commit", attributes, segment.arrival.links, is_root=True) as span:
+        with self._trace.span("table commit", attributes, segment.arrival.links, is_root=True) as span:
             outcome = self._commit(segment, partitions, clock)
             if outcome.error is not None:
                 span.fail(outcome.error)
@@ -192,7 +189,7 @@ class TableQueue:
         """The running commit succeeded. Returns its segment."""
         segment, self.running = self.running, None
         assert segment is not None
-        self._watch.pending_work.end(self._pending_key)
+        self._pending_work.end(self._pending_key)
         self._note_waiting()
         self._backoff.reset()
         self._lost.clear()
@@ -240,19 +237,15 @@ class TableQueue:
             self._lost |= set(partitions)
         self._note_waiting()
 
-    def span(self, attributes: Attributes) -> AbstractContextManager[Span | None]:
-        """Returns the span of a commit that others make."""
-        return traced(self._watch.trace, "table commit", {"sluice.table": self.name, **attributes}, is_root=True)
-
     def _note_waiting(self) -> None:
         """Tells the worker since when a commit is due: ``put`` returns meanwhile, whatever becomes of it."""
         if self._waiting or self.running is not None:
             # Until a commit is due, records wait on purpose.
             since = self._was_due_at if self.running is not None else self.due_at()
             message = f"records for table {self.name} wait for a commit that does not end"
-            self._watch.pending_work.begin(self._pending_key, message, since)
+            self._pending_work.begin(self._pending_key, message, since)
         else:
-            self._watch.pending_work.end(self._pending_key)
+            self._pending_work.end(self._pending_key)
 
     @property
     def _pending_key(self) -> str:

@@ -1,15 +1,22 @@
-"""When a table's commit starts, and how old records are when they become visible."""
+"""When a table's commit starts, and how old changes are when they become visible: since they arrived, and since the source
+committed them."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from connect.metrics import AGES, Histogram
+from connectors.spark.decode.change_batch import OPERATION, SOURCE_MS, ChangeBatch
 
 _DURATIONS = 8
 _MARGIN = 1.25
 _MAX_AGES = 1_000
+_MAX_LATENCIES = 100_000
+_LIVE = pa.array(["c", "u", "d"])
 
 
 def quantiles(values: Iterable[float]) -> dict[str, float] | None:
@@ -65,3 +72,29 @@ class CommitTiming:
     def oldest_age_ms(self) -> dict[str, float] | None:
         """Like :meth:`newest_age_ms`; this age is what ``freshness.ms`` limits."""
         return quantiles(self._oldest.copy())
+
+
+class Latency:
+    """Latencies of the latest changes in ms, of all tables. Snapshot rows do not count: when they were written is unknown.
+
+    Callable from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._ages: deque[float] = deque(maxlen=_MAX_LATENCIES)
+
+    def observe(self, changes: Sequence[ChangeBatch], visible_ms: float) -> float | None:
+        """Records changes that became visible at ``visible_ms`` (ms since 1970). Returns the age of the oldest one in ms; None
+        without changes."""
+        oldest_ms: float | None = None
+        for part in changes:
+            live = part.meta.filter(pc.fill_null(pc.is_in(part.meta[OPERATION], _LIVE), False))
+            committed = live[SOURCE_MS].drop_null()
+            if len(committed):
+                ages = pc.subtract(pa.scalar(visible_ms, pa.float64()), committed.cast(pa.float64())).to_pylist()
+                self._ages.extend(ages)
+                oldest_ms = max(ages) if oldest_ms is None else max(oldest_ms, *ages)
+        return oldest_ms
+
+    def values(self) -> list[float]:
+        return list(self._ages.copy())

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from connect.backoff import Backoff
 from connect.errors import ConnectError, DataError, RetriableError
 from connect.pending_work import PendingWork
 from connect.record import TopicPartition
-from connect.sink import OffsetRange, Offsets, RangeReader, SinkTaskContext
+from connect.sink import OffsetRange, Offsets, RangeReader, RawRecord, SinkTaskContext
+from connect.tracing import Attributes
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.config import SparkSinkConfig
 from connectors.spark.config_keys import EXECUTORS, WORKER
 from connectors.spark.delivery.commit_threads import CommitThreads
-from connectors.spark.delivery.errant_records import SparkErrantRecords, settle
-from connectors.spark.delivery.table_delivery import TableDelivery
-from connectors.spark.executors.job import RangeJob
+from connectors.spark.delivery.errant_records import record_at, settle
+from connectors.spark.delivery.worker_requests import EXECUTORS_WRITE, Consumption
+from connectors.spark.executors.job import PartResult, RangeJob, StagedPart, TablePart, UnknownTable, find_gap, plan_ranges
 from connectors.spark.executors.job_runner import JobRunner
-from connectors.spark.executors.ranges import find_gap, plan_ranges
-from connectors.spark.executors.results import PartResult, StagedPart, TablePart, UnknownTable
-from connectors.spark.executors.table_commits import TableCommits, needed_columns
+from connectors.spark.executors.table_commits import TableCommits, divide_by_table, needed_columns
 from connectors.spark.plan.rows import PreparedRows
+from connectors.spark.sink import TableSink
 from connectors.spark.tables.executor_files import WriteTarget
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from connectors.spark.tables.open_table import Sessions
 
 T = TypeVar("T")
 
@@ -104,23 +102,23 @@ class ExecutorEngine:
         self,
         config: SparkSinkConfig,
         context: SinkTaskContext,
-        delivery: TableDelivery,
-        errant_records: SparkErrantRecords,
-        new_session: Callable[[], SparkSession],
+        sink: TableSink,
+        consumption: Consumption,
+        sessions: Sessions | None,
         owner: str,
         clock: Callable[[], float],
-        pending_work: PendingWork | None = None,
+        pending_work: PendingWork,
     ) -> None:
         self.is_active = False
         self._config = config
         self._context = context
-        self._delivery = delivery
-        self._errant_records = errant_records
+        self._sink = sink
+        self._consumption = consumption
         self._clock = clock
-        self._runner = JobRunner(owner, config.spark, new_session)
+        self._runner = JobRunner(owner, config.spark, sessions)
         self._threads: CommitThreads[Callable[[], None]] = CommitThreads(f"executors-{owner}", 1)
         self._job: _Job | None = None
-        self._schedule = _Schedule(pending_work or PendingWork())
+        self._schedule = _Schedule(pending_work)
         self._begun: set[str] = set()
         self._figures = _Figures()
         self._failed_reads: dict[tuple[TopicPartition, int], Future[None]] = {}
@@ -129,22 +127,22 @@ class ExecutorEngine:
     # -- on the task's thread
 
     def advance(self) -> None:
-        """Takes results, starts what is due, and asks for the next call in time. Raises errors that must fail the task."""
+        """Takes results, and starts what is due. Raises errors that must fail the task."""
         if not self._config.may_use_executors:
             return
-        self._take_step(0.0)
+        self._take_step()
         now = self._clock()
         if self._job is None and now >= self._schedule.next_at:
             self._look_for_work(now)
-        if self.is_active:
-            # Without records, only the engine asks for calls.
-            next_at = now + _RUNNING_CHECK_S if self._job is not None else self._schedule.next_at
-            requested_at = self._delivery.requests.next_at
-            next_at = next_at if requested_at is None else min(next_at, requested_at)
-            self._context.timeout(int(max(0.001, next_at - now) * 1000))
 
-    def _take_step(self, timeout_s: float) -> None:
-        for step in self._threads.take(timeout_s):
+    def next_at(self) -> float | None:
+        """Returns when to call :meth:`advance` again. None while the worker writes: its puts are enough."""
+        if not self.is_active:
+            return None
+        return self._schedule.next_at if self._job is None else self._clock() + _RUNNING_CHECK_S
+
+    def _take_step(self) -> None:
+        for step in self._threads.take():
             try:
                 step()
             except RetriableError as e:
@@ -179,7 +177,7 @@ class ExecutorEngine:
     def _positions(self) -> dict[TopicPartition, int]:
         """The offset from which each partition continues."""
         found = self._context.positions()
-        known = {tp: self._delivery.offsets.position(tp) for tp in self._context.assignment()}
+        known = {tp: self._sink.position(tp) for tp in self._context.assignment()}
         return {**found, **{tp: offset for tp, offset in known.items() if offset is not None}}
 
     def _choose_engine(self, lag: int) -> bool:
@@ -188,18 +186,17 @@ class ExecutorEngine:
         wanted = self._config.engine == EXECUTORS or lag >= (least // 10 if self.is_active else least)
         if wanted and not self.is_active:
             try:
-                self._delivery.flush()
+                self._sink.flush()
             except RetriableError as e:
                 log.warning("Spark's executors do not take over yet: %s", e.message)
                 return False
-            self._delivery.advance()
             self.is_active = True
-            self._context.pause(*self._context.assignment())
+            self._consumption.pause(EXECUTORS_WRITE)
             log.info("Spark's executors decode and write from now on; lag: %d records", lag)
         elif not wanted and self.is_active:
             self.is_active = False
             self._context.offset(self._positions())
-            self._context.resume(*self._context.assignment())
+            self._consumption.resume(EXECUTORS_WRITE)
             log.info("The worker decodes and writes from now on; lag: %d records", lag)
         return wanted
 
@@ -211,7 +208,7 @@ class ExecutorEngine:
         first: list[OffsetRange] = []
         others = dict(positions)
         for topic in {tp.topic for tp in positions} - self._begun:
-            if _has_tables(self._delivery, topic):
+            if self._sink.tables.have_columns(topic):
                 self._begun.add(topic)
                 continue
             waiting = sorted(tp for tp in positions if tp.topic == topic and ends.get(tp, 0) > positions[tp])
@@ -225,20 +222,18 @@ class ExecutorEngine:
 
     def _check_results(self, parts: list[PartResult]) -> None:
         job = self._running
-        job.parts = parts
-        read = [(OffsetRange(part.partition, part.first, part.end), bool(part.failed_reads)) for part in parts]
-        if (gap := find_gap(job.ranges, read)) is not None:
+        if (gap := find_gap(job.ranges, [OffsetRange(part.partition, part.first, part.end) for part in parts])) is not None:
+            self._report_failed_reads(job)  # raises for a failure that has ended its range, because it is not tolerated
             raise RetriableError(f"Spark's executors returned no results for {gap}")
-        router = self._delivery.router
         unfinished: dict[str, list[TablePart]] = {}
         for part in parts:
-            router.learn(part.knowledge)
+            self._sink.tables.learn(part.knowledge)
             for table, of_table in part.tables.items():
                 unfinished.setdefault(table, []).append(of_table)
         needed = {table: found for table, those in unfinished.items() if (found := needed_columns(those)) is not None}
         unknown = [table for table, those in unfinished.items() if any(isinstance(one, UnknownTable) for one in those)]
         for table in unknown:
-            self._delivery.scheduler.table(table)  # the next job describes it
+            self._sink.tables.queue(table)  # the next job describes it
         if not needed and not unknown:
             self._report(job)
             return
@@ -253,22 +248,31 @@ class ExecutorEngine:
 
     def _report(self, job: _Job) -> None:
         """Promise 7: reports what cannot be written, before the commits."""
-        reports: list[Future[None]] = []
+        reports = self._report_failed_reads(job)
+        for part in job.parts:
+            refused = [
+                (BadRecord(part.partition, offset, DataError(message)), record) for offset, message, record in part.bad_records
+            ]
+            reports += self._sink.refuse_read(refused)
+        self._submit(partial(self._commit, reports), self._finish)
+
+    def _report_failed_reads(self, job: _Job) -> list[Future[None]]:
+        """Reports each failure once, however often its job is repeated. Raises ConnectError unless failures are tolerated."""
+        reports = []
         for part in job.parts:
             for failure in part.failed_reads:
                 place = part.partition, failure.record.offset
                 if place not in self._failed_reads:
                     self._failed_reads[place] = self._context.report_failed_read(failure)
                 reports.append(self._failed_reads[place])
-            refused = [
-                (BadRecord(part.partition, offset, DataError(message)), record) for offset, message, record in part.bad_records
-            ]
-            reports += self._errant_records.refuse_read(refused)
-        self._submit(partial(self._commit, reports), self._finish)
+        return reports
 
-    def _finish(self, _: None) -> None:
-        """All tables have the records of the job."""
-        job, delivery, figures = self._running, self._delivery, self._figures
+    def _finish(self, bad_records: Sequence[tuple[BadRecord, RawRecord]]) -> None:
+        """All tables have the records of the job, unless a commit has found records that do not fit its table."""
+        if bad_records:
+            self._submit(partial(self._commit, self._sink.refuse_read(bad_records)), self._finish)
+            return
+        job, figures = self._running, self._figures
         self._job = None
         self._schedule.note_nothing_waits()
         self._schedule.backoff.reset()
@@ -276,15 +280,11 @@ class ExecutorEngine:
         for part in job.parts:
             ends[part.partition] = max(part.end, ends.get(part.partition, 0))
             self._context.count_read(part.partition, part.records, part.size_bytes)
-            delivery.router.ignored_tombstones += part.ignored_tombstones
-            delivery.router.unrouted += part.unrouted
+            self._sink.tables.count_unrouted(part.ignored_tombstones, part.unrouted)
             figures.records += part.records
-        for tp, end in ends.items():
-            delivery.offsets.seek(tp, end)
+        self._sink.skip_to(ends)
         self._context.offset(ends)
-        delivery.requests.add()
         self._failed_reads.clear()
-        self._errant_records.release(delivery.offsets.committed)
         self._begun |= {tp.topic for tp in ends}
         staged = sum(isinstance(one, StagedPart) for part in job.parts for one in part.tables.values())
         figures.jobs += 1
@@ -319,36 +319,35 @@ class ExecutorEngine:
 
     def _run_job(self) -> list[PartResult]:
         started = time.monotonic()
-        job, delivery = self._running, self._delivery
-        tables = list(delivery.scheduler.tables.items())
-        job.targets = {name: table.open_writer().write_target(job.partitions) for name, table in tables}
-        knowledge = delivery.router.knowledge()
-        parts = self._runner.run(RangeJob(self._config, job.reader, job.ranges, job.targets, knowledge))
+        job, tables = self._running, self._sink.tables
+        job.targets = {name: tables.writer(name).write_target(job.partitions) for name in tables.names()}
+        # Kept at once, because nobody takes the results if a range has failed, or if the job is interrupted now.
+        job.parts, failure = self._runner.run(RangeJob(self._config, job.reader, job.ranges, job.targets, tables.knowledge()))
         self._figures.last_job_ms = int((time.monotonic() - started) * 1000)
-        return parts
+        if failure is not None:
+            raise failure
+        return job.parts
 
     def _evolve(self, needed: Mapping[str, PreparedRows]) -> list[PartResult]:
-        job, tables = self._running, self._delivery.scheduler.tables
         for name, rows in needed.items():
-            writer = tables[name].open_writer()
-            writer.evolve(rows, job.partitions)
+            self._sink.tables.writer(name).evolve(rows, self._running.partitions)
         return self._run_job()
 
-    def _commit(self, reports: Sequence[Future[None]]) -> None:
-        _settle_all(reports, _WAIT_S)
+    def _commit(self, reports: Sequence[Future[None]]) -> list[tuple[BadRecord, RawRecord]]:
+        """Commits all tables, or up to the first records that do not fit their table, and returns these."""
+        settle(reports, _WAIT_S)
         job = self._running
+        job.commits = job.commits or divide_by_table(job.parts, job.targets)
         sequences = _number_parts(job.ranges, job.parts)
-        by_table: dict[str, list[tuple[PartResult, TablePart]]] = {}
-        for part in job.parts:
-            for table, of_table in part.tables.items():
-                by_table.setdefault(table, []).append((part, of_table))
-        job.commits = [TableCommits(table, job.targets[table], parts) for table, parts in sorted(by_table.items())]
         for commits in job.commits:
-            queue = self._delivery.scheduler.tables[commits.table]
-            with queue.span({"sluice.engine": EXECUTORS, "sluice.parts": len(commits.parts)}):
-                writer = queue.open_writer()
-                commits.commit(writer, sequences, job.partitions)
-            queue.update_columns(writer)
+            if commits.is_done:
+                continue
+            attributes: Attributes = {"sluice.engine": EXECUTORS, "sluice.parts": commits.parts}
+            with self._sink.tables.commit(commits.table, attributes) as writer:
+                bad_records = commits.commit(writer, sequences, job.partitions)
+            if bad_records:
+                return [(bad, _read_again(job.reader, bad)) for bad in bad_records]
+        return []
 
     # -- partitions
 
@@ -364,13 +363,13 @@ class ExecutorEngine:
         self._abandon()
         self._schedule.note_nothing_waits()
 
-    def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
+    def add_partitions(self) -> None:
         """The task gets partitions."""
         if not self._config.may_use_executors:
             return
-        self.is_active = self.is_active or self._config.engine == EXECUTORS
-        if self.is_active:
-            self._context.pause(*partitions)
+        if self._config.engine == EXECUTORS and not self.is_active:
+            self.is_active = True
+            self._consumption.pause(EXECUTORS_WRITE)
         self._schedule.next_at = float("-inf")
         self._context.timeout(1)
 
@@ -391,12 +390,6 @@ class ExecutorEngine:
         return found
 
 
-def _has_tables(delivery: TableDelivery, topic: str) -> bool:
-    names = delivery.router.tables_of(topic)
-    partitions = delivery.scheduler.partitions
-    return bool(names) and all(delivery.scheduler.table(name).known_columns(partitions) is not None for name in names)
-
-
 def _number_parts(ranges: Sequence[OffsetRange], parts: Sequence[PartResult]) -> dict[tuple[TopicPartition, int], int]:
     """By part, what is added to the sequence of its changes, which is that in its range."""
     found: dict[tuple[TopicPartition, int], int] = {}
@@ -409,15 +402,12 @@ def _number_parts(ranges: Sequence[OffsetRange], parts: Sequence[PartResult]) ->
     return found
 
 
-def _settle_all(reports: Sequence[Future[None]], timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            settle(reports)
-            return
-        except RetriableError:
-            if time.monotonic() > deadline:
-                raise
+def _read_again(reader: RangeReader, bad: BadRecord) -> RawRecord:
+    """The bytes of a record, of which executors have returned only what they have decoded."""
+    for batch in reader.read(OffsetRange(bad.topic_partition, bad.offset, bad.offset + 1)):
+        if len(batch.raw):
+            return record_at(batch.raw, bad.offset)
+    raise RetriableError(f"{bad.reason.message}. The record was removed from its topic meanwhile")
 
 
 def _raise(error: BaseException) -> None:

@@ -1,4 +1,5 @@
-"""Runs jobs in Spark's executors, from the driver."""
+"""Runs jobs in Spark's executors, from the driver: as a Python data source whose partitions are the offset ranges of the job, and
+whose rows are the results of writing them."""
 
 from __future__ import annotations
 
@@ -8,34 +9,49 @@ import os
 import pickle
 import sys
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
 
 from connect.errors import ConnectError, RetriableError
 from connect.tracing import current_trace, traced
 from connectors.spark.config import SparkConfig
 from connectors.spark.errors import explain, is_jvm_gone
 from connectors.spark.executors.failures import explain_job_failure
-from connectors.spark.executors.job import RangeJob
-from connectors.spark.executors.results import PartResult, RangeFailure
+from connectors.spark.executors.job import PartResult, RangeFailure, RangeJob
+from connectors.spark.tables.open_table import Sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 log = logging.getLogger(__name__)
 
 _PYTHON = "spark.pyspark.python"
+NAME = "sluice_ranges"
+"""Of the data source. Spark shows the names of data sources and their options in plans and its UI, so it has no options: the job
+is in the objects that PySpark sends to the processes that plan and read (promise 9)."""
+COLUMN = "result"
+_SCHEMA = f"{COLUMN} binary"
+
+
+class JobResults(NamedTuple):
+    """The parts in the order of the ranges, and the error of a range that no repetition mends."""
+
+    parts: list[PartResult]
+    failure: ConnectError | None = None
 
 
 class JobRunner:
     """Runs one job at a time. :meth:`cancel` may be called from another thread."""
 
-    def __init__(self, name: str, spark: SparkConfig, new_session: Callable[[], SparkSession]) -> None:
+    def __init__(self, name: str, spark: SparkConfig, sessions: Sessions | None) -> None:
         """Created on the task's thread."""
         self._trace = current_trace()
         self._name = name
         self._spark = spark
-        self._new_session = new_session
+        self._sessions = sessions
         self._session: SparkSession | None = None
         self._lock = threading.Lock()
         self._is_cancelled = False
@@ -44,9 +60,8 @@ class JobRunner:
         """The number of tasks that Spark runs at once."""
         return int(self._open().sparkContext.defaultParallelism)
 
-    def run(self, job: RangeJob) -> list[PartResult]:
-        """Returns the parts in the order of the ranges. Blocks. Raises RetriableError if a later job may succeed, else
-        ConnectError with host and remedy."""
+    def run(self, job: RangeJob) -> JobResults:
+        """Blocks. Raises RetriableError if a later job may succeed, else ConnectError with host and remedy."""
         doing = f"the job of {self._name} in Spark's executors"
         with self._lock:
             self._is_cancelled = False
@@ -63,17 +78,13 @@ class JobRunner:
                 raise RetriableError(f"{doing} was cancelled") from e
             # Spark's exception has the traces of Python and Java; what they mean is in the message.
             raise explain_job_failure(str(e), doing, str(getattr(e, "_stackTrace", ""))) from e
-        found: list[PartResult] = []
-        for row in rows:
-            result = pickle.loads(row)
-            if isinstance(result, RangeFailure):
-                raise ConnectError(f"{doing}: on host {result.host}: {result.message}")
-            found.append(result)
-        return sorted(found, key=lambda part: (part.partition, part.first))
+        results: list[PartResult | RangeFailure] = [pickle.loads(row) for row in rows]
+        failed = next((one for one in results if isinstance(one, RangeFailure)), None)
+        parts = sorted((one for one in results if isinstance(one, PartResult)), key=lambda part: (part.partition, part.first))
+        failure = None if failed is None else ConnectError(f"{doing}: on host {failed.host}: {failed.message}")
+        return JobResults(parts, failure)
 
     def _collect(self, job: RangeJob) -> list[bytes]:
-        from connectors.spark.executors.data_source import COLUMN, NAME, source_of
-
         session: Any = self._open()
         session.addTag(self._tag)
         session.sparkContext.setJobDescription(f"sluice: {self._name}, {len(job.ranges)} offset ranges")
@@ -87,7 +98,8 @@ class JobRunner:
 
     def _open(self) -> SparkSession:
         if self._session is None:
-            session: Any = self._new_session()
+            assert self._sessions is not None
+            session: Any = self._sessions.session()
             context = session.sparkContext
             conf = context.getConf()
             is_local = self._spark.master.startswith("local")
@@ -106,3 +118,44 @@ class JobRunner:
         if session is not None:
             with contextlib.suppress(Exception):
                 session.interruptTag(self._tag)
+
+
+def source_of(job: RangeJob) -> type[DataSource]:
+    """A data source with a partition for each range of the job. Its rows are pickled results, in the column COLUMN.
+
+    The classes are local, so that PySpark sends them whole and with the job in them: an executor that lacks our packages gets as
+    far as to say so, with its host.
+    """
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+    data, count = pickle.dumps(job), len(job.ranges)
+
+    class RangeJobReader(DataSourceReader):
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(number) for number in range(count)]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            import socket
+            import sys
+
+            try:
+                from connectors.spark.executors.range_processor import read_results
+
+                for result in read_results(data, partition.value):
+                    yield pa.record_batch([pa.array([result], pa.binary())], [COLUMN])
+            except Exception as e:
+                e.add_note(f"(on host {socket.gethostname()} with Python {sys.executable})")
+                raise
+
+    class RangeSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return NAME
+
+        def schema(self) -> str:
+            return _SCHEMA
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            return RangeJobReader()
+
+    return RangeSource

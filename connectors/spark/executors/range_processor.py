@@ -19,16 +19,17 @@ from connectors.spark.decode.change_batch import OLD_KEY, ChangeBatch
 from connectors.spark.decode.change_batch import POSITION as SOURCE_POSITION
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.tolerant_decoding import DecodedTopic, decode_raw_tolerantly, decode_renamed
+from connectors.spark.delivery.errant_records import record_at
 from connectors.spark.delivery.table_router import TableRouter
 from connectors.spark.delivery.topic_decoders import TopicDecoders
-from connectors.spark.executors.job import RangeJob
-from connectors.spark.executors.results import (
+from connectors.spark.executors.job import (
     FILE,
     POSITION,
     ROW,
     NeededColumns,
     PartResult,
     RangeFailure,
+    RangeJob,
     StagedPart,
     TablePart,
     UnknownTable,
@@ -255,18 +256,7 @@ class _Part:
     def find_record(self, bad: BadRecord) -> RawRecord:
         for batch in self.raw:
             if batch.offsets[0] <= bad.offset <= batch.offsets[-1]:
-                index = batch.offsets.index(bad.offset)
-                timestamp = batch.timestamps[index]
-                headers = (batch.headers[index] if batch.headers is not None else None) or ()
-                return RawRecord(
-                    batch.topic,
-                    batch.partition,
-                    bad.offset,
-                    batch.keys[index],
-                    batch.values[index],
-                    timestamp if timestamp >= 0 else None,
-                    headers,
-                )
+                return record_at(batch, bad.offset)
         raise KeyError(bad.offset)
 
 

@@ -21,9 +21,10 @@ from connect.data.headers import Header, Headers
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import FailedRead, OffsetRange, RangeBatch, RangeReader, TopicIdentity
 from connect.worker_lifetime import VARIABLE
-from connectors.spark import session, task
+from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.delivery.maintenance_thread import MaintenanceThread
+from connectors.spark.delivery import sink_tables
+from connectors.spark.delivery.sink_tables import MaintenanceThread
 from connectors.spark.plan.evolution import arrow_type
 from connectors.spark.task import SparkSinkTask
 from sluice.demo.delta_table import read_delta_table
@@ -368,7 +369,7 @@ def columns_of(props: dict[str, str]) -> Callable[[str], dict[str, pa.DataType]]
 @pytest.fixture
 def no_maintenance_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are maintained only when the test does it."""
-    monkeypatch.setattr(task, "MaintenanceThread", lambda name, writers: MaintenanceThread(name, writers, 3600.0))
+    monkeypatch.setattr(sink_tables, "MaintenanceThread", lambda name, writers: MaintenanceThread(name, writers, 3600.0))
 
 
 @pytest.fixture(scope="session")

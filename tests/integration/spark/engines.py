@@ -13,7 +13,7 @@ import pyarrow as pa
 from connect.record import TopicPartition
 from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.executors import engine, ranges
+from connectors.spark.executors import engine, job
 from tests.integration.spark.histories import Event, Model, make_history, sorted_rows
 from tests.integration.spark.table_access import CATALOG, FORMATS, catalog_props
 from tests.support import randomness
@@ -75,7 +75,7 @@ def _write(
     location = Path(settings.pop("test.location"))
     group: dict[TopicPartition, int] = {}
     # Small ranges, so that keys have changes in several of them.
-    with mock.patch.object(engine, "_FIRST_RECORDS", 9), mock.patch.object(ranges, "_LEAST_RECORDS", 8):
+    with mock.patch.object(engine, "_FIRST_RECORDS", 9), mock.patch.object(job, "_LEAST_RECORDS", 8):
         running = run(settings, [source], raw=case.raw, group=group)
         if engine_name == "worker":
             for partition in source.logs:

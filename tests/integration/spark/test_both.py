@@ -10,8 +10,8 @@ import pytest
 from connect import crash_points
 from connect.errors import BadRequestError
 from connect.record import TopicPartition
-from connectors.spark import task
 from connectors.spark.connector import SparkSink
+from connectors.spark.delivery import commit_scheduler
 from tests.integration.spark.crashes import Crash
 from tests.integration.spark.histories import Event, Model, make_history, sorted_rows
 
@@ -43,7 +43,7 @@ def test_each_crash_between_the_two_commits_is_repaired(
     settings = {**props, "write.mode": "both", "changelog.table.suffix": "_log"}
     group: dict[TopicPartition, int] = {}
     # One thread commits one table after the other.
-    monkeypatch.setattr(task, "_MAX_THREADS", 1)
+    monkeypatch.setattr(commit_scheduler, "MAX_THREADS", 1)
     staged, committed = "spark.staged", "spark.committed"
     crashes = [(staged, 1), (committed, 1), (staged, 2), (committed, 2), (committed, 1), ("", 0)]
     positions = []

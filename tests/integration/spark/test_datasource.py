@@ -361,7 +361,7 @@ def test_batch_that_was_interrupted_between_its_commits_is_completed(
     sink = {"table.location": str(tmp_path), "table.name.format": "${table}", "write.mode": "append"}
     table, interrupted = tmp_path / "orders", 0
     with SpoolTables(spark, shop.options, sink) as tables:
-        commit = tables._commit
+        commit = tables._commit_slices
 
         def write(batch: Any, batch_id: int) -> None:
             nonlocal interrupted
@@ -375,7 +375,7 @@ def test_batch_that_was_interrupted_between_its_commits_is_completed(
                 commit(*arguments)
 
             with monkeypatch.context() as patch:
-                patch.setattr(tables, "_commit", commit_once)
+                patch.setattr(tables, "_commit_slices", commit_once)
                 try:
                     tables.write(batch, batch_id)
                 except Interrupted:

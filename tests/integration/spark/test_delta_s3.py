@@ -145,7 +145,7 @@ def test_upsert_table_is_compacted_checkpointed_and_vacuumed(
     for _ in range(3):
         lake.write()
     task = lake.task_run.task
-    task.delivery.scheduler.tables["t"].writer.maintain(lambda: False)
+    task.sink.tables.writer("t").maintain(lambda: False)
     assert task.progress()["tables"]["t"]["files"] == 1
     lake.write()
     lake.check()

@@ -11,10 +11,11 @@ import pytest
 
 from connect.errors import BadRequestError, ConnectError, RetriableError
 from connect.record import TopicPartition
-from connectors.spark import session, task
+from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
-from connectors.spark.delivery.table_delivery import TableDelivery
+from connectors.spark.delivery import commit_scheduler
+from connectors.spark.delivery.sink_tables import SinkTables
 from connectors.spark.tables.file_table import FileTable
 from tests.integration.spark.change_events import fill
 from tests.integration.spark.crashes import Crash, crash_at
@@ -34,7 +35,7 @@ def test_tables_have_every_record_once_after_a_crash(
     one, two = topic("one", schemas=False), topic("two", schemas=False)
     group: dict[TopicPartition, int] = {}
     settings = {**props, "write.mode": mode}
-    monkeypatch.setattr(task, "_MAX_THREADS", 1)  # the second table's commit does not start before the crash
+    monkeypatch.setattr(commit_scheduler, "MAX_THREADS", 1)  # the second table's commit does not start before the crash
     for t in (one, two):
         fill(t, 0, 30)
     task_run = run(settings, [one, two], raw=True, group=group)
@@ -70,7 +71,7 @@ def test_crash_before_a_second_table_is_created_loses_no_rows(
         value = {"before": None, "after": {"id": i}, "source": source, "op": "c"}
         mixed.add(json.dumps({"id": i}).encode(), json.dumps(value).encode(), 0)
     settings = {**props, "table.name.format": "${table}"}
-    monkeypatch.setattr(task, "_MAX_THREADS", 1)
+    monkeypatch.setattr(commit_scheduler, "MAX_THREADS", 1)
     group: dict[TopicPartition, int] = {}
     task_run = run(settings, [mixed], raw=True, group=group)
     task_run.deliver()
@@ -119,7 +120,7 @@ def test_redelivered_records_are_skipped_and_other_writers_do_not_hide_the_offse
     fill(t, 10, 5)
     restarted = run(settings, [t], raw=True, group={})
     restarted.position = {TopicPartition("t", 0): 0}
-    restarted.task.delivery.offsets.forget(list(restarted.position))
+    restarted.task.sink._offsets.forget(list(restarted.position))
     restarted.deliver()
     restarted.close()
     assert restarted.task.progress()["tables"]["t"]["skipped"] == 10
@@ -228,16 +229,16 @@ def test_records_that_another_task_writes_meanwhile_are_no_recreated_topic(
     owner = run(props, [t], raw=True, group={})
     owner.deliver()
     owner.commit()
-    load = TableDelivery.load_tables
+    load = SinkTables.load
 
-    def load_later(self: TableDelivery, *arguments: Any) -> Any:
+    def load_later(self: SinkTables, *arguments: Any) -> Any:
         if len(t.logs[0]) == 10:
             fill(t, 10, 10)
             owner.deliver()
             owner.commit()
         return load(self, *arguments)
 
-    monkeypatch.setattr(TableDelivery, "load_tables", load_later)
+    monkeypatch.setattr(SinkTables, "load", load_later)
     late = run(props, [t], raw=True, group={})
     assert late.position[TopicPartition("t", 0)] == 20
     late.close()

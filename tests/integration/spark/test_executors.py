@@ -18,8 +18,9 @@ from connect.sink import OffsetRange, RangeBatch
 from connect.tracing import trace_of_thread
 from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.executors.data_source import NAME, source_of
 from connectors.spark.executors.job import RangeJob
+from connectors.spark.executors.job_runner import NAME, source_of
+from tests.integration.spark.change_events import change, field, key
 from tests.integration.spark.conftest import ListRangeReader
 from tests.integration.spark.crashes import Crash
 from tests.integration.spark.engines import Case, check_engines
@@ -32,6 +33,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
+ID = field("id", "int64")
 HISTORIES = randomness.size("SLUICE_HISTORIES", 1)
 CASES = [
     Case(0, "delta", "upsert"),
@@ -54,6 +56,36 @@ CASES = [
 def test_engines_write_the_same_tables(props: Any, run: Any, topic: Any, case: Case, number: int) -> None:
     numbered = Case(case.number + 100 * number, case.table_format, case.mode, case.delete_mode, case.raw, case.settings)
     check_engines(numbered, props, run, topic, events=64 if case.number else 24)
+
+
+def test_truncate_that_only_the_commit_finds_to_be_one_of_several_topics_is_refused(props: Any, run: Any, topic: Any) -> None:
+    sources: dict[str, list[tuple[str, int | None]]] = {"a": [("c", 3)], "b": [("c", 1), ("t", None), ("c", 2)]}
+    topics = []
+    for name, events in sources.items():
+        topics.append(topic(name, schemas=True))
+        topics[-1].logs[0] = [
+            (None, change(op, None, None, [ID])) if id_ is None else (key(id_), change(op, None, {"id": id_}, [ID]))
+            for op, id_ in events
+        ]
+    settings = {
+        **props,
+        "topics": "a,b",
+        "table.name.format": "t",
+        "write.mode": "upsert",
+        "spark.engine": "executors",
+        "errors.tolerance": "all",
+    }
+    running = run(settings, topics, raw=True, group={})
+    running.finish()
+    progress = running.task.progress()
+    assert (progress["refused"], progress["engine"]["in_use"]) == (1, "executors")
+    running.close()
+    lease = session.lease(parse_config(settings).spark)
+    try:
+        rows = lease.session().read.format("delta").load(f"{props['table.location']}/t").collect()
+    finally:
+        lease.release()
+    assert sorted(row["id"] for row in rows) == [1, 2, 3]
 
 
 @dataclass(frozen=True)

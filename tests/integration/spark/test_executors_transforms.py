@@ -14,7 +14,7 @@ import pytest
 from connect.record import TopicPartition
 from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.executors import engine, ranges
+from connectors.spark.executors import engine, job
 from tests.integration.spark.chain_runs import GAP, ChainRun, Failed
 from tests.integration.spark.histories import make_history, sorted_rows
 from tests.support import randomness
@@ -114,7 +114,7 @@ def _run(case: Case, engine_name: str, props: Mapping[str, str], source: Any) ->
     }
     group: dict[TopicPartition, int] = {}
     # Few records are in several ranges.
-    with mock.patch.object(engine, "_FIRST_RECORDS", 9), mock.patch.object(ranges, "_LEAST_RECORDS", 20):
+    with mock.patch.object(engine, "_FIRST_RECORDS", 9), mock.patch.object(job, "_LEAST_RECORDS", 20):
         running = ChainRun(settings, [source], group)
         if engine_name == "worker":
             for partition in source.logs:

@@ -53,7 +53,7 @@ class Changes:
         self.task_run.commit()
 
     def maintain(self) -> None:
-        self.task_run.task.delivery.scheduler.tables["t"].writer.maintain(lambda: False)
+        self.task_run.task.sink.tables.writer("t").maintain(lambda: False)
 
 
 def has_int96(folder: Path) -> bool:

@@ -79,7 +79,7 @@ def test_replaced_rows_stop_the_task_until_its_offsets_are_set(
     explained = rf"{operation}.* replaced the table's rows in version \d+, .*PATCH /connectors/<name>/offsets"
     # Nor does maintenance continue, whose commit would follow that of the other writer.
     with pytest.raises(ConnectError, match=explained):
-        task_run.task.delivery.scheduler.tables["t"].writer.maintain(lambda: False)
+        task_run.task.sink.tables.writer("t").maintain(lambda: False)
     fill(t, 20, 5)
     with pytest.raises(ConnectError, match=explained):
         deliver_and_commit(task_run)
@@ -186,7 +186,7 @@ def test_compaction_keeps_columns_that_another_writer_added(props: Any, run: Any
         deliver_and_commit(task_run)
     sql("ALTER TABLE {t} ADD COLUMNS (note STRING)")
     sql("INSERT INTO {t} VALUES (100, 'other', 'note')")
-    writer = task_run.task.delivery.scheduler.tables["t"].writer
+    writer = task_run.task.sink.tables.writer("t")
     writer.maintain(lambda: False)
     fill(t, 20, 5)
     deliver_and_commit(task_run)

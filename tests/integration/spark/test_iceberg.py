@@ -242,7 +242,7 @@ def test_files_without_ids_keep_their_values_in_upserts_and_merges(lake: Iceberg
     lake.start(write_mode="upsert", key_columns="id", missing_columns="keep", compaction_min_files="2")
     placeholder = "__debezium_unavailable_value"
     lake.write({"id": 0, "w": placeholder}, {"id": 1, "w": "c"}, fields=(ID, field("w", "string")))
-    lake.task_run.task.delivery.scheduler.table("t").writer.maintain(lambda: False)
+    lake.task_run.task.sink.tables.queue("t").writer.maintain(lambda: False)
     assert len(lake.sql(f"SELECT 1 FROM {name}.data_files")) == 1
     assert lake.rows() == [before[0], {**before[1], "w": "c"}, before[2]]
 
@@ -253,7 +253,7 @@ def test_rows_keep_their_ids_when_files_are_merged(lake: IcebergLake) -> None:
     for number in range(6):
         lake.write({"id": number % 4, "v": str(number)}, {"id": number + 10, "v": "x"})
     before = lake.sql(f"SELECT id, _row_id, _last_updated_sequence_number AS at FROM {lake.access.name} ORDER BY id")
-    table = lake.task_run.task.delivery.scheduler.table("t")
+    table = lake.task_run.task.sink.tables.queue("t")
     files = len(lake.sql(f"SELECT 1 FROM {lake.access.name}.data_files"))
     table.writer.maintain(lambda: False)
     assert len(lake.sql(f"SELECT 1 FROM {lake.access.name}.data_files")) < files
@@ -312,7 +312,7 @@ def test_offsets_survive_other_writers_and_expired_snapshots(lake: IcebergLake) 
     lake.write({"id": 1, "v": "a"})
     lake.sql(f"INSERT INTO {lake.access.name} VALUES (7, 'other')")
     # Offsets are written again on top of the other writer's snapshot.
-    lake.task_run.task.delivery.scheduler.table("t").writer.maintain(lambda: False)
+    lake.task_run.task.sink.tables.queue("t").writer.maintain(lambda: False)
     lake.sql(EXPIRE)
     lake.group.clear()
     lake.restart()
@@ -335,7 +335,7 @@ def test_a_new_task_expires_the_snapshots_that_the_table_no_longer_keeps(lake: I
     lake.restart()
     lake.write({"id": 3, "v": "a"})
     before = snapshots(lake)
-    lake.task_run.task.delivery.scheduler.table("t").writer.maintain(lambda: False)
+    lake.task_run.task.sink.tables.queue("t").writer.maintain(lambda: False)
     assert len(before) == 4
     assert snapshots(lake) == [before[0], before[3]]
     assert [row["id"] for row in lake.rows()] == [0, 1, 2, 3]
@@ -472,7 +472,7 @@ def test_a_branch_has_rows_and_offsets_of_its_own(lake: IcebergLake, version: st
     assert lake.task_run.position == {TP: 2}  # the branch will begin with the rows of main
     lake.write({"id": 2, "v": "c"}, {"id": 3, "v": "d"})
     lake.write({"id": 3, "v": "e"})
-    writer = lake.task_run.task.delivery.scheduler.table("t").writer
+    writer = lake.task_run.task.sink.tables.queue("t").writer
     writer.maintain(lambda: False)
     lake.group.clear()
     lake.restart()

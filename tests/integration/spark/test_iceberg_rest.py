@@ -116,7 +116,7 @@ def test_tables_on_s3(settings: dict[str, str], run: Any, topic: Any, tmp_path: 
             add(t, ord(v), v)
         task_run.deliver()
         task_run.commit()
-        task_run.task.delivery.scheduler.table("t").writer.maintain(lambda: False)
+        task_run.task.sink.tables.queue("t").writer.maintain(lambda: False)
         task_run.close()
         lease = session.lease(parse_config(own).spark)
         rows = lease.session().sql("SELECT v FROM rest.shop.t ORDER BY id").collect()

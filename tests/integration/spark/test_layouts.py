@@ -76,7 +76,7 @@ def test_random_changes_move_rows_between_partitions(props: Any, run: Any, topic
             task_run.close()
             task_run = run({**props, **UPSERT, **own}, [t], raw=True, group=group)
         if step == 1:
-            task_run.task.delivery.scheduler.tables[table].writer.maintain(lambda: False)
+            task_run.task.sink.tables.writer(table).maintain(lambda: False)
     task_run.close()
     assert read_twice(props, read, table) == model
     logged = actions(props, table)

@@ -138,7 +138,7 @@ class World:
             return
         run = self._task(step.task)
         tp = TopicPartition(self._topic.name, step.partition)
-        run.task.delivery.offsets.forget([tp])
+        run.task.sink._offsets.forget([tp])
         run.position[tp] = max(0, run.position[tp] - step.count)
         self._deliver(step.task, step.partition, step.count + 3)
 
@@ -180,7 +180,7 @@ class World:
 
     def _maintain(self, step: Step) -> None:
         """Compacts the task's table; the step in the middle happens while the new file is written."""
-        table = self._task(step.task).task.delivery.scheduler.table(self._topic.name)
+        table = self._task(step.task).task.sink.tables.queue(self._topic.name)
         merge_files = compaction.merge_files
         left = [] if step.middle is None else [step.middle]
 

@@ -97,7 +97,7 @@ def test_random_changes_with_crashes_and_compaction_give_the_versions_of_the_mod
             task_run.deliver()
         task_run.commit()
         if step == STEPS - 2:
-            task_run.task.delivery.scheduler.tables["t"].writer.maintain(lambda: False)
+            task_run.task.sink.tables.writer("t").maintain(lambda: False)
     task_run.close()
     found = [{n: v for n, v in row.items() if n != "__seq"} for row in read("t")]
     assert sorted(found, key=lambda row: row["__valid_from"]) == versions.rows

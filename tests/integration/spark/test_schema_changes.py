@@ -143,7 +143,7 @@ def test_existing_rows_get_the_default_of_a_column_that_is_added(rig: Rig, monke
     rig.start(compaction_min_files="2", missing_columns="keep")
     rig.add({"id": 3, "a": "c3"}, A)
     rig.commit()
-    for table in rig.task_run.task.delivery.scheduler.tables.values():
+    for table in rig.task_run.task.sink.tables.queues():
         table.writer.maintain(lambda: False)
     expected[3]["a"] = "c3"
     assert rig.rows() == expected

@@ -19,9 +19,10 @@ import pytest
 from connect import crash_points
 from connect.errors import ConfigError, ConnectError
 from connect.record import TopicPartition
-from connectors.spark import session, task
+from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
+from connectors.spark.delivery import commit_scheduler
 from connectors.spark.session.remote import RemoteSpark
 from tests.integration.spark import conftest
 from tests.integration.spark.crashes import Crash
@@ -57,7 +58,7 @@ def kind(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture
 def crash_after_commit(monkeypatch: pytest.MonkeyPatch) -> Callable[[conftest.Run], None]:
     """Has a run commit its records to a table, and crash before the consumer group knows of it."""
-    monkeypatch.setattr(task, "_MAX_THREADS", 1)  # the commit of another table does not continue after the crash
+    monkeypatch.setattr(commit_scheduler, "MAX_THREADS", 1)  # the commit of another table does not continue after the crash
 
     def crash(point: str) -> None:
         if point == "spark.committed":
@@ -267,7 +268,7 @@ def test_two_tasks_on_one_server_write_only_their_own_rows_and_offsets(settings:
         thread.join()
     assert not failures
     for running, source in zip(runs, topics, strict=True):
-        offsets = running.task.delivery.scheduler.table(source.name).load(source.partitions())
+        offsets = running.task.sink.tables.queue(source.name).load(source.partitions())
         assert offsets.ends == {source.partitions()[0]: 20}
         running.close()
         rows = Sink(props, source, run).rows(source.name)

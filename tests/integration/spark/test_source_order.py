@@ -122,7 +122,7 @@ def test_any_arrival_gives_the_rows_of_the_history_with_two_tasks_and_crashes(
         except Crash:
             runs.pop(task).task.close()
             continue
-        if chance.random() < 0.3 and (writer := runs[task].task.delivery.scheduler.table("t").writer) is not None:
+        if chance.random() < 0.3 and (writer := runs[task].task.sink.tables.queue("t").writer) is not None:
             writer.maintain(lambda: False)
     assert lake.rows() == apply_in_order(events)
     for one in runs.values():

@@ -256,7 +256,7 @@ def test_table_with_a_variant_column_takes_records_with_and_without_it(target: T
     task_run = run(settings_, [without], raw=True, group=group)
     task_run.deliver()
     task_run.commit()
-    writer = task_run.task.delivery.scheduler.tables["t"].writer
+    writer = task_run.task.sink.tables.writer("t")
     assert writer is not None
     writer.maintain(lambda: False)  # rows of Spark and of the worker in one file
     task_run.close()
@@ -430,7 +430,7 @@ def test_shredded_documents_of_spark_are_read_and_rewritten(
     expected = {**before, 1: (before[1][0], "new"), 7: (before[7][0], "new"), 2: ({"new": ["1"]}, "new")}
     del expected[3]
     assert rows() == expected
-    task_run.task.delivery.scheduler.tables["t"].writer.maintain(lambda: False)
+    task_run.task.sink.tables.writer("t").maintain(lambda: False)
     task_run.close()
     assert rows() == expected
     assert shredded_files() == 0

@@ -68,7 +68,7 @@ def test_upserts_widen_key_and_columns_and_still_find_the_old_rows(
     task_run = run({**settings, "compaction.min.files": "2"}, [t], raw=True, group=group)
     task_run.deliver()
     task_run.commit()
-    for table in task_run.task.delivery.scheduler.tables.values():
+    for table in task_run.task.sink.tables.queues():
         table.writer.maintain(lambda: False)
     task_run.close()
     assert by_id(read_by_spark("t")) == expected | {0: {"id": 0, "n": 7.0, "f": 0.5, "kept": "k0"}}

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
-from connect.errors import ConfigError
+from connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from connect.spool.writer import SpoolWriter
+from connectors.spark.datasource.columns import RECORDS
 from connectors.spark.datasource.tables import SpoolTables
+from connectors.spark.tables.writer import TableWriter
 
 SOURCE = {"connector.class": "PostgresConnector"}
 SESSION: Any = SimpleNamespace(_jsparkSession=object())
@@ -26,3 +33,76 @@ def test_sinks_recognize_the_placeholder_of_the_connector(tmp_path: Path, given:
     source = {**SOURCE, "spool.location": str(tmp_path / "spool"), "unavailable.value.placeholder": "nothing"}
     with SpoolTables(SESSION, source, {"table.location": str(tmp_path / "lake"), **given}) as tables:
         assert [sink.config.table.unavailable for sink in tables._sinks] == [expected]
+
+
+class Batch:
+    """A batch of records of one topic, as Spark gives it to ``foreachBatch``."""
+
+    columns = RECORDS.names
+
+    def __init__(self, *values: bytes, partitions: tuple[int, ...]) -> None:
+        count = len(values)
+        at = pa.array([0] * count, RECORDS.field("timestamp").type)
+        columns = [[None] * count, values, ["t"] * count, partitions, range(count), at, [0] * count, [[]] * count]
+        self._rows = pa.table([pa.array(column, member.type) for column, member in zip(columns, RECORDS, strict=True)], RECORDS)
+
+    def select(self, *names: str) -> Batch:
+        return self
+
+    def toArrow(self) -> pa.Table:  # Spark's name
+        return self._rows
+
+
+def open_tables(folder: Path) -> SpoolTables:
+    """Parquet tables, which need no Spark, of a new spool."""
+    spool = folder / "spool"
+    SpoolWriter(spool, "shop").close()
+    source = {"connector.class": "PostgresConnector", "spool.location": str(spool)}
+    sink = {"table.location": str(folder / "lake"), "table.format": "parquet", "metadata.columns": "none"}
+    session: Any = SimpleNamespace(_jsparkSession=object())
+    return SpoolTables(session, source, sink)
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Iterator[SpoolTables]:
+    with open_tables(tmp_path) as found:
+        yield found
+
+
+def numbers(count: int) -> list[bytes]:
+    schema = b'{"schema":{"type":"struct","fields":[{"field":"id","type":"int64"}]},"payload":{"id":%d}}'
+    return [schema % number for number in range(count)]
+
+
+def test_batch_that_is_repeated_after_a_failed_commit_is_in_the_table_once(
+    tables: SpoolTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch: Any = Batch(*numbers(4), partitions=(0, 1, 1, 0))
+    with monkeypatch.context() as patch:
+        patch.setattr(TableWriter, "commit", lambda *_: (_ for _ in ()).throw(RetriableError("busy")))
+        with pytest.raises(RetriableError, match="busy"):
+            tables.write(batch, 0)
+    for _ in range(2):
+        tables.write(batch, 0)
+    rows = ds.dataset(tmp_path / "lake" / "t", format="parquet").to_table()
+    assert sorted(rows["id"].to_pylist()) == [0, 1, 2, 3]
+    assert tables.progress()["tables"]["t"]["rows"] == 4
+
+
+def test_record_that_cannot_be_written_is_named_and_nothing_of_its_batch_is_kept(tables: SpoolTables, tmp_path: Path) -> None:
+    bad: Any = Batch(b'{"schema":{"type":"int64"},"payload":1}', b"{", partitions=(0, 0))
+    for _ in range(2):
+        with pytest.raises(DataError, match="topic t, partition 0, offset 1"):
+            tables.write(bad, 0)
+    assert tables.progress()["tables"].get("t", {"commits": 0})["commits"] == 0
+
+
+def test_rows_of_another_spool_are_refused_with_table_and_place(tmp_path: Path) -> None:
+    batch: Any = Batch(*numbers(2), partitions=(0, 0))
+    with open_tables(tmp_path) as first:
+        first.write(batch, 0)
+    shutil.rmtree(tmp_path / "spool")
+    with open_tables(tmp_path) as second:
+        problem = rf"^table t at {tmp_path}/lake has rows of another spool than {tmp_path}/spool, or of Kafka: use that "
+        with pytest.raises(ConnectError, match=problem):
+            second.write(batch, 0)

@@ -12,13 +12,13 @@ from connect.pending_work import Pending, PendingWork
 from connect.record import TopicPartition
 from connect.testing import ManualClock
 from connectors.sink_support.errant_records import BadRecord
+from connectors.spark.config import parse_config
 from connectors.spark.delivery import errant_records
 from connectors.spark.delivery.commit_scheduler import BufferLimits, CommitScheduler
 from connectors.spark.delivery.commit_threads import CommitThreads
 from connectors.spark.delivery.partition_offsets import PartitionOffsets
 from connectors.spark.delivery.segment import Arrival
-from connectors.spark.delivery.table_queue import CommitOutcome, TableQueue
-from connectors.spark.delivery.timing import CommitTiming
+from connectors.spark.delivery.sink_tables import SinkTables
 from tests.support.waiting import WAIT_S
 from tests.unit.connectors.spark.delivery.fakes import FakeTables, changes
 
@@ -33,19 +33,17 @@ class Rig:
         self.tables = FakeTables()
         self.pending = PendingWork(self.clock.monotonic)
         self.offsets = PartitionOffsets()
-        self.threads: CommitThreads[CommitOutcome] = CommitThreads("commit", threads)
         self.refused: list[int] = []
         self.reports: list[Future[None]] = []
-        self.scheduler = CommitScheduler(
-            self.threads,
-            lambda name: TableQueue(name, CommitTiming(interval_s, freshness_s), self.tables.open, pending_work=self.pending),
-            self.offsets,
-            BufferLimits(records, 1 << 30),
-            self._refuse,
-            lambda: None,
-            self.clock.monotonic,
-        )
-        self.scheduler.partitions = {P0, P1}
+        settings = {"name": "lake", "topics": "t", "table.location": "/lake", "table.format": "parquet"}
+        interval = {} if interval_s is None else {"commit.interval.ms": str(int(interval_s * 1000))}
+        config = parse_config({**settings, **interval, "freshness.ms": str(int(freshness_s * 1000))})
+        self.queues = SinkTables(config, "lake-0", None, lambda topic: None, self.pending)
+        self.queues._open = self.tables.open  # type: ignore[method-assign]
+        self.queues.partitions = {P0, P1}
+        limits = BufferLimits(records, 1 << 30)
+        self.scheduler = CommitScheduler("lake-0", self.queues, self.offsets, limits, self._refuse, self.clock.monotonic)
+        self.threads = self.scheduler._threads = CommitThreads("commit", threads)
 
     def _refuse(self, bad_records: Sequence[BadRecord]) -> list[Future[None]]:
         self.refused += [bad.offset for bad in bad_records]
@@ -58,6 +56,10 @@ class Rig:
         self.scheduler.add(table, [changes(offsets, partition=partition)], [], [], Arrival(now, now))
         self.offsets.release("undecoded")
 
+    def close(self) -> None:
+        self.scheduler.close(WAIT_S)
+        self.queues.close()
+
     def collect(self) -> None:
         assert self.scheduler.collect(WAIT_S)
 
@@ -68,7 +70,7 @@ def rig() -> Iterator[Rig]:
     yield rig
     for writer in rig.tables.writers.values():
         writer.gate.set()
-    rig.scheduler.close(WAIT_S)
+    rig.close()
 
 
 def test_tables_are_committed_in_parallel_and_each_one_at_a_time(rig: Rig) -> None:
@@ -88,10 +90,10 @@ def test_tables_are_committed_in_parallel_and_each_one_at_a_time(rig: Rig) -> No
     rig.scheduler.start_due()
     rig.scheduler.start_due(pressed=True)
     assert rig.threads.running == 2
-    assert rig.scheduler.table("a").records == 3
+    assert rig.queues.queue("a").records == 3
     rig.tables["a"].gate.set()
     rig.collect()
-    assert rig.scheduler.table("b").running is not None
+    assert rig.queues.queue("b").running is not None
     rig.scheduler.start_due()
     rig.collect()
     assert rig.tables["a"].commits == [[1], [2, 3]]
@@ -133,7 +135,7 @@ def test_due_tables_wait_for_a_free_thread_the_oldest_first() -> None:
     rig.scheduler.start_due()
     rig.collect()
     assert (rig.tables["c"].commits, rig.tables["b"].commits) == ([[2]], [])
-    rig.scheduler.close(WAIT_S)
+    rig.close()
 
 
 def test_a_commit_takes_as_many_records_as_the_limit_allows() -> None:
@@ -145,7 +147,7 @@ def test_a_commit_takes_as_many_records_as_the_limit_allows() -> None:
     rig.add("a", [20, 21, 22, 23, 24])  # one decoding is never divided
     rig.scheduler.flush()
     assert rig.tables["a"].commits[-1] == [20, 21, 22, 23, 24]
-    rig.scheduler.close(WAIT_S)
+    rig.close()
 
 
 def test_a_pressed_buffer_commits_the_largest_table_before_it_is_due() -> None:
@@ -155,7 +157,7 @@ def test_a_pressed_buffer_commits_the_largest_table_before_it_is_due() -> None:
     rig.scheduler.start_due(pressed=True)
     rig.collect()
     assert (rig.tables["large"].commits, rig.tables["small"].commits) == ([[2, 3, 4]], [])
-    rig.scheduler.close(WAIT_S)
+    rig.close()
 
 
 def test_a_retriable_failure_keeps_records_and_order_and_is_retried_with_backoff(rig: Rig) -> None:
@@ -191,7 +193,7 @@ def test_another_failure_is_raised_and_keeps_the_records(rig: Rig) -> None:
         rig.scheduler.flush()
     rig.scheduler.wait_for(["a", "b"])
     assert rig.offsets.committed(P0) == 1
-    assert rig.scheduler.table("a").records == 1
+    assert rig.queues.queue("a").records == 1
     rig.scheduler.flush()
     assert rig.tables["a"].commits == [[1]]
     assert rig.offsets.committed(P0) == 3
@@ -239,7 +241,7 @@ def test_an_error_without_bad_records_is_not_skipped(rig: Rig) -> None:
     rig.add("a", [1])
     with pytest.raises(DataError, match="the table"):
         rig.scheduler.flush()
-    assert rig.scheduler.table("a").records == 1
+    assert rig.queues.queue("a").records == 1
 
 
 def test_a_table_that_waited_for_a_free_thread_starts_earlier_next_time() -> None:
@@ -256,14 +258,14 @@ def test_a_table_that_waited_for_a_free_thread_starts_earlier_next_time() -> Non
     rig.scheduler.start_due()
     rig.collect()
     # Each was visible two seconds after it was due, "b" after a commit that took no time.
-    assert [rig.scheduler.table(name).timing.wait_s for name in ("a", "b")] == [7.5, 7.5]
+    assert [rig.queues.queue(name).timing.wait_s for name in ("a", "b")] == [7.5, 7.5]
     rig.add("b", [3])
     rig.clock.advance(7.5)
     rig.scheduler.start_due()
     rig.collect()
     # It waited for nothing.
-    assert rig.scheduler.table("b").timing.wait_s == 10.0
-    rig.scheduler.close(WAIT_S)
+    assert rig.queues.queue("b").timing.wait_s == 10.0
+    rig.close()
 
 
 def test_records_of_lost_partitions_are_not_committed_again_after_a_failure(rig: Rig) -> None:
@@ -291,7 +293,7 @@ def test_commit_threads_end_with_the_task(rig: Rig) -> None:
     rig.scheduler.flush()
     threads = list(rig.threads._threads)
     assert [thread.is_alive() for thread in threads] == [True]
-    rig.scheduler.close(WAIT_S)
+    rig.close()
     assert not any(thread.is_alive() for thread in threads)
 
 

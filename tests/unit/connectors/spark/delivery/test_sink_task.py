@@ -16,7 +16,7 @@ from connect.record import RawBatch, TopicPartition
 from connect.testing import ManualClock
 from connect.testing.harness import MemoryReporter, SinkContext
 from connectors.spark import task as spark_task
-from connectors.spark.delivery import table_delivery
+from connectors.spark.delivery import sink_tables
 from connectors.spark.task import SparkSinkTask
 from tests.unit.connectors.spark.delivery.fakes import FakeTables
 
@@ -66,8 +66,7 @@ class Sink:
 
     def settle(self) -> None:
         """Collects all commits that were started."""
-        scheduler = self.task.delivery.scheduler
-        scheduler.wait_for(list(scheduler.tables))
+        self.task.sink._scheduler.wait_for([table.name for table in self.task.sink.tables.queues()])
         self.put()
 
     def timeout_ms(self) -> int | None:
@@ -86,9 +85,9 @@ class Sink:
 @pytest.fixture
 def create(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Sink]]:
     tables, clock = FakeTables(), ManualClock()
-    monkeypatch.setattr(spark_task, "make_writer", lambda config, name, *more: tables.open(name))
+    monkeypatch.setattr(sink_tables, "make_writer", lambda config, name, *more: tables.open(name))
     monkeypatch.setattr(spark_task, "time", SimpleNamespace(monotonic=clock.monotonic))
-    monkeypatch.setattr(table_delivery, "_ROOM_WAIT_S", 0.0)
+    monkeypatch.setattr(spark_task, "_ROOM_WAIT_S", 0.0)
     sinks: list[Sink] = []
 
     def new(**more: Any) -> Sink:
@@ -132,7 +131,7 @@ def test_an_interval_replaces_the_freshness(create: Callable[..., Sink]) -> None
     assert sink.timeout_ms() == 5000
     sink.clock.advance(4.5)
     sink.put(1)
-    assert sink.task.delivery.scheduler.records == 0  # not even decoded
+    assert sink.task.sink._scheduler.records == 0  # not even decoded
     assert sink.task.progress()["tables"]["t"]["pending"] == 2
     sink.clock.advance(0.5)
     sink.put(2)
@@ -176,7 +175,7 @@ def test_a_full_buffer_pauses_consumption_until_commits_have_freed_half_of_it(cr
     sink = create(commit_max_records="10", commit_interval_ms="60000")
     sink.tables["t"].gate.clear()
     sink.put(*range(4))
-    assert sink.task.delivery.scheduler.table("t").running is None
+    assert sink.task.sink.tables.queue("t").running is None
     sink.put(4)  # half of the buffer: the commit starts early
     sink.tables["t"].wait_until_committing()
     sink.put(*range(5, 9))
@@ -188,7 +187,7 @@ def test_a_full_buffer_pauses_consumption_until_commits_have_freed_half_of_it(cr
     sink.open(other)
     assert sink.context.paused == {P0, other}
     sink.put()
-    assert sink.task.delivery.scheduler.records == 10
+    assert sink.task.sink._scheduler.records == 10
     sink.tables["t"].gate.set()
     sink.settle()
     sink.settle()
@@ -258,7 +257,7 @@ def test_a_busy_table_is_tried_again_before_its_partitions_are_closed(create: Ca
 def test_records_that_cannot_be_committed_before_a_rebalance_are_left_to_the_next_owner(
     create: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(table_delivery, "_CLOSE_RETRY_MAX_S", 0.0)
+    monkeypatch.setattr(spark_task, "_CLOSE_RETRY_MAX_S", 0.0)
     sink = create(commit_interval_ms="60000")
     sink.tables["t"].errors = [RetriableError("busy")] * 6
     sink.put(0, 1)
@@ -365,7 +364,7 @@ def test_one_slow_table_of_a_topic_holds_back_its_partition_and_no_other(create:
     sink.clock.advance(1)
     sink.put()
     sink.tables["slow"].wait_until_committing()
-    assert sink.task.delivery.scheduler.collect(10)
+    assert sink.task.sink.collect(10)
     assert sink.pre_commit() == {P0: 0, P1: 1}
 
 
@@ -375,14 +374,14 @@ def test_records_kept_for_reports_are_released_partition_by_partition(create: Ca
     sink.tables["slow"].gate.clear()
     sink.put(0, table="slow")
     sink.put(0, 1, partition=1, table="fast")
-    kept = sink.task._errant_records.kept_bytes
+    kept = sink.task.sink._errant_records.kept_bytes
     sink.clock.advance(1)
     sink.put()
     sink.tables["slow"].wait_until_committing()
-    assert sink.task.delivery.scheduler.collect(10)
+    assert sink.task.sink.collect(10)
     sink.put()
-    left = sink.task._errant_records.kept_bytes
+    left = sink.task.sink._errant_records.kept_bytes
     assert 0 < left < kept
     sink.tables["slow"].gate.set()
     sink.settle()
-    assert sink.task._errant_records.kept_bytes == 0
+    assert sink.task.sink._errant_records.kept_bytes == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,20 +13,22 @@ import pyarrow as pa
 import pytest
 
 from connect.converters.json.converter import JsonConverter
-from connect.errors import ConnectError, RetriableError
+from connect.errors import ConnectError, DataError, RetriableError
 from connect.pending_work import Pending
 from connect.record import RawBatch, TopicPartition
-from connect.sink import OffsetRange, RangeBatch
+from connect.sink import FailedRead, OffsetRange, RangeBatch, RawRecord
 from connect.testing import ManualClock
 from connect.testing.harness import MemoryReporter, SinkContext
+from connectors.sink_support.errant_records import BadRecord
 from connectors.spark import task as spark_task
 from connectors.spark.decode.change_batch import ChangeBatch
+from connectors.spark.delivery import sink_tables
 from connectors.spark.executors import engine
 from connectors.spark.executors.job import RangeJob
+from connectors.spark.executors.job_runner import JobResults
 from connectors.spark.executors.range_processor import RangeProcessor
-from connectors.spark.executors.results import PartResult
 from connectors.spark.plan.rows import PreparedRows
-from connectors.spark.tables.executor_files import WriteTarget
+from connectors.spark.tables.executor_files import NewFile, WriteTarget
 from connectors.spark.tables.offset_ranges import OffsetRanges
 from connectors.spark.task import SparkSinkTask
 from tests.support.waiting import eventually
@@ -49,7 +51,7 @@ class Numbers:
 
     def read(self, offset_range: OffsetRange) -> Iterator[RangeBatch]:
         (topic, partition), first, end = offset_range
-        offsets = list(range(first, end - 1))  # the last offset has no record
+        offsets = list(range(first, max(end - 1, first + 1)))  # the last offset has no record
         values: list[bytes | None] = [b"{" if offset in self.bad else b'{"id":%d}' % offset for offset in offsets]
         raw = RawBatch(topic, partition, offsets, [None] * len(offsets), values, [0] * len(offsets))
         yield RangeBatch(raw, None, (), end)
@@ -61,6 +63,7 @@ class Runner:
     def __init__(self, *_: object) -> None:
         self.jobs: list[list[OffsetRange]] = []
         self.errors: list[Exception] = []
+        self.failure: ConnectError | None = None
         self.gate = threading.Event()
         self.gate.set()
         self.cancelled = threading.Event()
@@ -68,14 +71,14 @@ class Runner:
     def parallelism(self) -> int:
         return 2
 
-    def run(self, job: RangeJob) -> list[PartResult]:
+    def run(self, job: RangeJob) -> JobResults:
         self.jobs.append(list(job.ranges))
         while not self.gate.wait(0.01):
             if self.cancelled.is_set():
                 raise RetriableError("cancelled")
         if self.errors:
             raise self.errors.pop(0)
-        return [part for one in job.ranges for part in RangeProcessor(job, one).run()]
+        return JobResults([part for one in job.ranges for part in RangeProcessor(job, one).run()], self.failure)
 
     def cancel(self) -> None:
         self.cancelled.set()
@@ -142,7 +145,7 @@ class Sink:
         return self.task.pending_work.oldest()
 
     def table(self) -> Any:
-        return self.task.delivery.scheduler.tables["t"].writer
+        return self.task.sink.tables.writer("t")
 
 
 @pytest.fixture
@@ -150,7 +153,7 @@ def create(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     tables, clock, runner = FakeTables(), ManualClock(), Runner()
     lease = SimpleNamespace(session=lambda: None, release=lambda: None)
     monkeypatch.setattr(spark_task, "session", SimpleNamespace(lease=lambda *_, **__: lease))
-    monkeypatch.setattr(spark_task, "make_writer", lambda config, name, *more: tables.writers.setdefault(name, Writer(name)))
+    monkeypatch.setattr(sink_tables, "make_writer", lambda config, name, *more: tables.writers.setdefault(name, Writer(name)))
     monkeypatch.setattr(spark_task, "time", SimpleNamespace(monotonic=clock.monotonic))
     monkeypatch.setattr(engine, "JobRunner", lambda *_: runner)
     sinks: list[Sink] = []
@@ -271,3 +274,110 @@ def test_job_is_cancelled_when_partitions_are_taken_away(create: Callable[..., S
     sink.clock.advance(60.0)
     sink.put()
     assert sink.context.requested_offsets == {}
+
+
+@dataclass(frozen=True)
+class Failing(Numbers):
+    """The record at offset 2 cannot be transformed. The first reader ends there, though its range goes on."""
+
+    reads: list[OffsetRange] = field(default_factory=list)
+
+    def read(self, offset_range: OffsetRange) -> Iterator[RangeBatch]:
+        self.reads.append(offset_range)
+        (topic, partition), first, end = offset_range
+        record = RawRecord(topic, partition, 2, None, b"{}", None, ())
+        failure = FailedRead(record, "TRANSFORMATION", "plugins:Failing", None, DataError("no field a"))
+        end = min(end, 5) if len(self.reads) == 1 else end
+        for batch in super().read(OffsetRange(offset_range.partition, first, end)):
+            yield replace(batch, failures=[failure] if first <= 2 < end else ())
+
+
+def test_tolerated_failure_excuses_no_records_after_it(create: Callable[..., Sink]) -> None:
+    sink = create(spark_engine="executors")
+    sink.context.reader = reader = Failing()
+    sink.context.ends = {P0: 10}
+    sink.until(lambda: bool(reader.reads) and sink.task.engine._job is None)
+    assert sink.context.requested_offsets == {}
+    sink.clock.advance(60.0)
+    sink.until(lambda: sink.context.requested_offsets == {P0: 10})
+    assert [offset for commit in sink.table().commits for offset in commit] == list(range(9))
+    assert [failure.record.offset for failure in sink.context.failed_reads] == [2]
+
+
+def test_failure_that_is_not_tolerated_fails_the_task_with_its_own_error(
+    create: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = create(spark_engine="executors")
+    sink.context.reader = Failing()
+    sink.context.ends = {P0: 10}
+
+    def fail(failure: FailedRead) -> Any:
+        raise ConnectError("no field a")
+
+    monkeypatch.setattr(sink.context, "report_failed_read", fail)
+    with pytest.raises(ConnectError, match="no field a"):
+        sink.until(lambda: False)
+
+
+def test_record_that_only_a_commit_finds_to_be_bad_is_reported_and_left_out(create: Callable[..., Sink]) -> None:
+    sink = create(spark_engine="executors")
+    sink.context.ends = {P0: 10}
+    sink.until(lambda: sink.context.requested_offsets == {P0: 10})
+    writer = sink.table()
+    writer.errors = [DataError("a truncate of several partitions")]
+    writer.bad_records = [BadRecord.of(P0, 12, DataError("a truncate of several partitions"))]
+    sink.context.ends = {P0: 15}
+    sink.clock.advance(60.0)
+    sink.until(lambda: sink.context.requested_offsets == {P0: 15})
+    assert [offset for commit in writer.commits for offset in commit] == [*range(9), 10, 11, 13]
+    assert [(record.offset, record.value) for record, _ in sink.reporter.reported_raw] == [(12, b'{"id":12}')]
+    assert writer.excluded[-1] == {P0: (10, 15)}
+    assert sink.task.progress()["refused"] == 1
+
+
+class Target:
+    """Where executors write files."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self.written = 0
+
+    def check(self) -> None: ...
+
+    def write(self, rows: pa.Table) -> list[NewFile]:
+        self.written += 1
+        self.files.add(path := f"file-{self.written}")
+        return [NewFile(path, {}, rows)]
+
+    def delete(self, paths: Collection[str]) -> None:
+        self.files -= set(paths)
+
+
+@pytest.fixture
+def writing(create: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch) -> tuple[Sink, Target]:
+    """A sink with records for which executors can write files."""
+    sink, target = create(spark_engine="executors"), Target()
+    sink.context.ends = {P0: 10}
+    sink.until(lambda: sink.context.requested_offsets == {P0: 10})
+    described = WriteTarget({"id": pa.int64()}, {P0: 10}, files=target)  # type: ignore[arg-type]  # a fake
+    monkeypatch.setattr(sink.table(), "write_target", lambda partitions: described)
+    sink.context.ends = {P0: 15}
+    sink.clock.advance(60.0)
+    return sink, target
+
+
+def test_files_of_a_job_of_which_one_range_has_failed_are_deleted(writing: tuple[Sink, Target]) -> None:
+    sink, target = writing
+    sink.runner.failure = ConnectError("on host a: no space left")
+    with pytest.raises(ConnectError, match="no space left"):
+        sink.until(lambda: False)
+    assert target.written > 0
+    assert target.files == set()
+
+
+def test_files_of_a_job_that_ends_while_it_is_interrupted_are_deleted(writing: tuple[Sink, Target]) -> None:
+    sink, target = writing
+    sink.put()
+    eventually(lambda: target.written > 0, "files", sink.task.progress)
+    sink.task.close_partitions([P0, P1])
+    assert target.files == set()

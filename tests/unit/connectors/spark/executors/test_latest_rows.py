@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.record import TopicPartition
-from connectors.spark.executors.latest_rows import join_parts
-from connectors.spark.executors.results import FILE, POSITION, ROW, PartResult, WrittenPart, pack_table
+from connectors.spark.executors.job import FILE, POSITION, ROW, PartResult, WrittenPart, pack_table
+from connectors.spark.executors.table_commits import join_parts
 
 SCHEMA = pa.schema([("position", pa.int64()), ("row", pa.string()), ("v", pa.int64())])
 KEYS = ("position", "row")

@@ -20,16 +20,16 @@ from connect.sink import OffsetRange, RangeBatch
 from connectors.spark.config import parse_config
 from connectors.spark.config_keys import UNAVAILABLE
 from connectors.spark.executors import range_processor
-from connectors.spark.executors.job import RangeJob
-from connectors.spark.executors.range_processor import RangeProcessor
-from connectors.spark.executors.results import (
+from connectors.spark.executors.job import (
     NeededColumns,
     PartResult,
+    RangeJob,
     StagedPart,
     UnknownTable,
     WrittenPart,
     unpack_table,
 )
+from connectors.spark.executors.range_processor import RangeProcessor
 from connectors.spark.tables.delta.file_target import DeltaFileTarget
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.executor_files import WriteTarget

@@ -14,7 +14,7 @@ import pytest
 from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
 from connectors.spark.decode.change_batch import ChangeBatch
-from connectors.spark.executors.results import NeededColumns, PartResult, StagedPart, TablePart, WrittenPart
+from connectors.spark.executors.job import NeededColumns, PartResult, StagedPart, TablePart, WrittenPart
 from connectors.spark.executors.table_commits import TableCommits, needed_columns
 from connectors.spark.tables.delta.file_target import DeltaFileTarget
 from connectors.spark.tables.delta.layout import TableLayout

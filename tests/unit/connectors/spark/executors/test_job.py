@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from connect.record import TopicPartition
 from connect.sink import OffsetRange
-from connectors.spark.executors.ranges import find_gap, plan_ranges
+from connectors.spark.executors.job import find_gap, plan_ranges
 
 PARTITIONS = st.integers(0, 4).map(lambda number: TopicPartition("t", number))
 SPANS = st.dictionaries(PARTITIONS, st.tuples(st.integers(0, 10**7), st.integers(-5, 3 * 10**6)), max_size=5)
@@ -46,19 +46,9 @@ def test_partitions_advance_by_the_same_share_of_their_lag() -> None:
 def test_records_that_nobody_has_read_are_found() -> None:
     a, b = TopicPartition("t", 0), TopicPartition("t", 1)
     ranges = [OffsetRange(a, 0, 10), OffsetRange(a, 10, 20), OffsetRange(b, 5, 9)]
-    parts = [(OffsetRange(a, *p), False) for p in ((0, 4), (4, 10), (10, 20))] + [(OffsetRange(b, 5, 9), False)]
+    parts = [*(OffsetRange(a, *p) for p in ((0, 4), (4, 10), (10, 20))), OffsetRange(b, 5, 9)]
     assert find_gap(ranges, parts) is None
     assert find_gap(ranges, parts[:-1]) == OffsetRange(b, 5, 9)
     assert find_gap(ranges, [*parts[:1], *parts[2:]]) == OffsetRange(a, 4, 10)
     assert find_gap(ranges, [*parts[:2], parts[3]]) == OffsetRange(a, 10, 20)
     assert find_gap(ranges, parts[1:]) == OffsetRange(a, 0, 10)
-
-
-def test_failure_that_ends_one_range_excuses_no_other() -> None:
-    a, b = TopicPartition("t", 0), TopicPartition("t", 1)
-    ranges = [OffsetRange(a, 0, 10), OffsetRange(a, 10, 20), OffsetRange(b, 5, 9)]
-    failed, whole = (OffsetRange(a, 0, 4), True), (OffsetRange(a, 10, 20), False)
-    assert find_gap(ranges, [failed, whole, (OffsetRange(b, 5, 9), False)]) is None
-    assert find_gap(ranges, [failed, whole]) == OffsetRange(b, 5, 9)
-    assert find_gap(ranges, [failed, (OffsetRange(b, 5, 9), False)]) == OffsetRange(a, 10, 20)
-    assert find_gap(ranges[:1], [failed, (OffsetRange(a, 4, 7), False)]) == OffsetRange(a, 7, 10)
