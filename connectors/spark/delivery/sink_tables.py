@@ -30,16 +30,26 @@ log = logging.getLogger(__name__)
 MAX_THREADS = min(32, max(4, 2 * (os.cpu_count() or 1)))
 """That read or commit tables at once."""
 _INTERVAL_S = 5.0
+_QUIET_S = 600.0
+"""After which a table without own commits is visited again: others may write it, and its offsets must not expire."""
 _NICENESS = 10
 
 
 class MaintenanceThread:
-    """Visits tables that have had commits since its last visit, one after the other, at low priority."""
+    """Visits tables that have had commits since its last visit, and at times the others, one after the other, at low priority."""
 
-    def __init__(self, name: str, writers: Callable[[], Sequence[TableWriter]], interval_s: float = _INTERVAL_S) -> None:
+    def __init__(
+        self,
+        name: str,
+        writers: Callable[[], Sequence[TableWriter]],
+        interval_s: float = _INTERVAL_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._writers = writers
         self._interval_s = interval_s
-        self._visited: dict[str, int] = {}
+        self._clock = clock
+        self._visited: dict[str, tuple[int, float]] = {}
+        """By table: the number of its commits, and the time."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -57,16 +67,20 @@ class MaintenanceThread:
             # On Linux, this is the priority of the thread.
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
         while not self._stop.wait(self._interval_s):
-            for writer in self._writers():
-                if self._stop.is_set():
-                    return
-                self._visit(writer)
+            self.visit_all()
+
+    def visit_all(self) -> None:
+        """Takes care of the tables that need it."""
+        for writer in self._writers():
+            if self._stop.is_set():
+                return
+            self._visit(writer)
 
     def _visit(self, writer: TableWriter) -> None:
-        commits = writer.progress.commits
-        if self._visited.get(writer.name) == commits:
+        commits, started = writer.progress.commits, self._clock()
+        visited = self._visited.get(writer.name)
+        if visited is not None and visited[0] == commits and started - visited[1] < _QUIET_S:
             return
-        started = time.monotonic()
         try:
             writer.maintain(self._stop.is_set)
         except Exception as e:
@@ -74,8 +88,8 @@ class MaintenanceThread:
             # The table works without it; commits report what is wrong with the table itself.
             log.warning("Maintenance of table %s failed and will be tried again: %s", writer.name, e)
             return
-        writer.progress.maintenance_times.observe(time.monotonic() - started)
-        self._visited[writer.name] = commits
+        self._visited[writer.name] = (commits, self._clock())
+        writer.progress.maintenance_times.observe(self._clock() - started)
 
 
 class SinkTables:

@@ -14,6 +14,7 @@ from connectors.spark.partition_terms import PARTITION_COLUMNS
 from connectors.spark.plan.evolution import Columns, quote, sql_type
 from connectors.spark.plan.sql import ddl, literal, table_at
 from connectors.spark.s3_settings import S3Settings
+from connectors.spark.tables.delta.suitability import find_property_obstacles
 from connectors.spark.tables.files.partition_values import has_text
 from connectors.spark.tables.staging import open_location
 
@@ -25,15 +26,19 @@ _LOG = "_delta_log"
 _PROPERTIES = {
     # A commit that is due for a checkpoint waits for it; the sink writes checkpoints beside its commits.
     "checkpointInterval": "1000",
-    # The offsets are in the table's state, so the log may be shorter than 30 days (no less than deleted files stay).
+    # The offsets are in the table's state, so the log may be shorter than 30 days, Delta's default (no less than deleted files
+    # stay).
     "logRetentionDuration": "interval 7 days",
 }
 
 
-def file_table_properties(session: SparkSession, *, upserts: bool) -> dict[str, str]:
-    """Properties of tables whose files the worker writes. Session defaults for table properties win over those of the sink."""
+def file_table_properties(session: SparkSession, given: Mapping[str, str], *, upserts: bool) -> dict[str, str]:
+    """Properties of new tables whose files the worker writes, besides those that are given. Session defaults for table properties
+    win over those of the sink."""
     wanted = {**_PROPERTIES, "enableDeletionVectors": "true"} if upserts else _PROPERTIES
-    return {f"delta.{name}": session.conf.get(_DEFAULTS + name, None) or value for name, value in wanted.items()}
+    found = {f"delta.{name}": session.conf.get(_DEFAULTS + name, None) or value for name, value in wanted.items()}
+    # The offsets of tables that Spark writes are in their log only.
+    return {} if any(find_property_obstacles({**found, **given}, upserts=upserts)) else found
 
 
 def create_table(

@@ -94,14 +94,15 @@ def find_obstacles(
     """
     members, settings = json.loads(metadata["schemaString"])["fields"], metadata.get("configuration") or {}
     return [
-        *_in_properties(settings, upserts=upserts),
+        *find_property_obstacles(settings, upserts=upserts),
         *(obstacle for member in members for obstacle in _in_field(_unmapped(member, settings), "")),
         *_in_layout(layout),
         *_in_features(protocol),  # a feature can be dropped once nothing uses it
     ]
 
 
-def _in_properties(settings: Mapping[str, str], *, upserts: bool) -> Iterator[Obstacle]:
+def find_property_obstacles(settings: Mapping[str, str], *, upserts: bool) -> Iterator[Obstacle]:
+    """Those of :func:`find_obstacles` that are in the table's properties."""
     for key, value in settings.items():
         if not key.startswith("delta.") or key.startswith(_ALLOWED_PROPERTIES) or value in ("none", "false"):
             continue

@@ -173,7 +173,7 @@ class DeltaTableFormat:
 
     def create(self, columns: Columns) -> None:
         layout, exists = self._settings.layout, self._transactions.table_exists
-        properties = file_table_properties(self._session, upserts=self._settings.upserts)
+        properties = file_table_properties(self._session, dict(layout.properties), upserts=self._settings.upserts)
         with creation_lock(local_folder(self.path)):
             create_table(self._session, self.path, columns, layout, properties, exists, self.place, self._s3)
 

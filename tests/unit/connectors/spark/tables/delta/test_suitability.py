@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from connect.errors import ConnectError
 from connectors.spark.tables.conflicts import UnsuitableTable
 from connectors.spark.tables.delta.checks import refuse_obstacles
+from connectors.spark.tables.delta.creation import file_table_properties
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.suitability import Obstacle, find_obstacles
 
@@ -196,3 +198,27 @@ def test_layouts_by_columns_without_a_text_or_statistics_need_spark() -> None:
     assert find(clusters=("day",)) == []
     assert find(partitions=("data",)) == [Obstacle("it is partitioned by column data of type BINARY")]
     assert find(clusters=("inner.n",)) == [Obstacle("it is clustered by the nested column inner.n", "CLUSTER BY NONE")]
+
+
+@pytest.mark.parametrize(
+    ("given", "upserts", "expected"),
+    [
+        ({}, True, "interval 7 days"),
+        ({}, False, "interval 7 days"),
+        ({"delta.enableDeletionVectors": "false"}, True, None),
+        ({"delta.enableDeletionVectors": "false"}, False, "interval 7 days"),
+        ({"delta.columnMapping.mode": "name"}, False, None),
+        ({"owner": "me"}, True, "interval 7 days"),
+    ],
+)
+def test_the_log_of_a_table_that_spark_will_write_is_kept_for_its_offsets(
+    given: dict[str, str], upserts: bool, expected: str | None
+) -> None:
+    session: Any = SimpleNamespace(conf={})
+    found = file_table_properties(session, given, upserts=upserts)
+    assert found.get("delta.logRetentionDuration") == expected
+
+
+def test_a_default_of_the_session_may_have_spark_write_new_tables() -> None:
+    session: Any = SimpleNamespace(conf={"spark.databricks.delta.properties.defaults.enableDeletionVectors": "false"})
+    assert file_table_properties(session, {}, upserts=True) == {}
