@@ -130,11 +130,13 @@ class FileTable(Generic[V, C]):
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
         with self.lock:
             assert self.view is not None
+            self._read()  # refuses a table whose history has moved
             self._format.add_columns(self.view, added, columns, defaults)
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         with self.lock:
             assert self.view is not None
+            self._read()
             self._format.widen_columns(self.view, widened)
 
     # -- commits -------------------------------------------------------------------------------------------------------
@@ -280,15 +282,20 @@ class FileTable(Generic[V, C]):
                 return False
         merged = merge_files(files.live, sources, merging.columns, files.indexed_keys, merging.write, merging.complete)
         with self.lock:
-            return self._commit_merged(merged, files, view.shape)
+            return self._commit_merged(view, merged, files)
 
-    def _commit_merged(self, merged: MergedFile, files: IndexedFiles, shape: object) -> bool:
-        view = self._advance()
+    def _commit_merged(self, planned: V, merged: MergedFile, files: IndexedFiles) -> bool:
+        view = None
+        try:
+            view = self._advance()
+        finally:
+            if view is None:
+                self._format.write_merged(planned, merged).discard()
         if view is None:
             return False
         still_there = all(files.live.by_path.get(s.file.path) is s.file for s in merged.sources)
         change = self._format.write_merged(view, merged)
-        is_fit = view.files is files and view.shape == shape and still_there
+        is_fit = view.files is files and view.shape == planned.shape and still_there
         if is_fit and self._commit(view, change, Moves(), merged=merged) is not None:
             return True
         change.discard()

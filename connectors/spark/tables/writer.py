@@ -75,6 +75,8 @@ class TableWriter:
         self._keys: tuple[str, ...] = settings.key_columns
         self._identify = identify
         self._dropped: set[str] = set()
+        self._ends: dict[TopicPartition, int] = {}
+        """Where the table was last seen to end, which only moves forward."""
 
     def committed_offsets(self, partitions: Collection[TopicPartition]) -> TableState:
         """Reads the ends of these partitions from the table (of all that are known, if none are given). Raises ConnectError."""
@@ -194,7 +196,7 @@ class TableWriter:
             self.progress.rows += rows.count
             self.progress.commits += 1
             self.progress.version = landed
-            state.ends |= commit.ends
+            self._move_ends(state, commit)
             self._state = state
             self.progress.committed(time.monotonic() - started)
             self._update_figures()
@@ -248,7 +250,21 @@ class TableWriter:
             self._state = self._table.load(partitions)
         except Exception as e:
             raise explain(e, self._described()) from e
+        self._check_ends(self._state.ends, partitions)
         return self._state
+
+    def _check_ends(self, ends: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]) -> None:
+        """Raises ConnectError, and then each time, if the end of one of these partitions is not where it was or behind."""
+        for tp in sorted({*partitions, *ends} & self._ends.keys()):
+            if ends.get(tp, -1) < self._ends[tp]:
+                self._state = None
+                now = f"is {ends[tp]} now" if tp in ends else "is gone now"
+                raise ConnectError(
+                    f"{self._described()}: the offset of {tp} was {self._ends[tp]} and {now}, so somebody has restored, "
+                    "replaced, or dropped the table. Restart the task to continue from the offsets in the table, or set those "
+                    "over REST (PATCH /connectors/<name>/offsets)"
+                )
+        self._ends |= ends
 
     def _described(self) -> str:
         return f"table {self.name} at {self._table.path}"
@@ -285,8 +301,12 @@ class TableWriter:
         self.progress.rows += rows
         self.progress.commits += 1
         self.progress.version = landed
-        state.ends |= commit.ends
+        self._move_ends(state, commit)
         return True
+
+    def _move_ends(self, state: TableState, commit: OffsetCommit) -> None:
+        state.ends |= commit.ends
+        self._ends |= commit.ends
 
     def _count_dropped(self, dropped: Mapping[str, int]) -> None:
         self.progress.dropped += sum(dropped.values())

@@ -15,11 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from connectors.spark.config import TableConfig
+from connectors.spark.tables import effects
 from connectors.spark.tables.conflicts import CommitConflict
 from connectors.spark.tables.file_table import FileTable
 from connectors.spark.tables.iceberg.change import IcebergChange
 from connectors.spark.tables.iceberg.library import IcebergName
-from connectors.spark.tables.iceberg.offsets import COMMIT
+from connectors.spark.tables.iceberg.offsets import COMMIT, effect_of
 from connectors.spark.tables.iceberg.table_format import IcebergTableFormat
 from connectors.spark.tables.iceberg.types import new_schema
 from connectors.spark.tables.iceberg.view import IcebergView
@@ -420,6 +421,8 @@ def _validate(metadata: Metadata, asked: Entry) -> None:
 def _check_offsets(ancestors: Sequence[Snapshot], expected: int) -> None:
     """UnmovedOffsets."""
     for snapshot in ancestors:
+        if effect_of({"operation": snapshot.operation, "summary": snapshot.summary}) & effects.Effect.MOVES_HISTORY:
+            break
         if snapshot.id == expected:
             return
         if snapshot.has_offsets:

@@ -82,7 +82,8 @@ def check_not_replaced(log: DeltaLog, version: int, connector: str, place: str) 
         if logged.version <= checked:
             return
         own = logged.user_metadata
-        if own is not None and own.connector == connector:
+        # Only a commit that moves ends says what the table contains; one that adds a column may come after a RESTORE.
+        if own is not None and own.connector == connector and own.ends:
             checked = min(logged.read_version, checked) if checked >= 0 else logged.read_version
         else:
             refuse_replacement(logged, place)

@@ -126,6 +126,9 @@ class DeltaTableFormat:
         obstacles = find_obstacles(metadata, protocol, layout, upserts=self._settings.upserts)
         versions = _stored_versions(checksum, transaction)
         stored = StoredOffsets(versions, self._settings.connector)
+        if before is not None and before.table_id != str(metadata["id"]):
+            check_not_replaced(self._log, transaction.version, self._settings.connector, self.place)  # it changes the ID, too
+            refuse_dropped(self.place, exists=True)
         if self._settings.upserts:
             check_not_append_only(metadata, self.place, self.path)
         refuse_obstacles(obstacles, self.place, self.path, was_written=bool(stored))
@@ -135,8 +138,6 @@ class DeltaTableFormat:
         check_retention(metadata, self.place, self.path)
         if stored:  # also if its offsets were set to the start since its last commit
             check_not_replaced(self._log, transaction.version, self._settings.connector, self.place)
-        if before is not None and before.table_id != str(metadata["id"]):
-            refuse_dropped(self.place, exists=True)
         return self._view(transaction, str(metadata["id"]), layout, versions)
 
     def _view(
@@ -162,7 +163,7 @@ class DeltaTableFormat:
         if transaction.version < 0:
             return None
         versions = transaction.application_versions()
-        if not StoredOffsets(versions, self._settings.connector):
+        if not StoredOffsets(versions, self._settings.connector).all_ends():
             self._check(transaction, None)  # Spark may have written it
         return self._view(transaction, transaction.table_id(), TableLayout(), versions)
 
@@ -240,6 +241,8 @@ class DeltaTableFormat:
         for logged in between or ():
             ends |= logged.transactions
         ends |= moved
+        if between is None:
+            ends |= self._transactions.begin().application_versions()
         after = replace(view, version=version, ends=ends, order_state=ends.get(ORDER_STATE, 0))
         sizes = {"search_ms": self._search.last_ms} if change.reads_table and _is_searched(view.files) else {}
         if between is None:

@@ -285,6 +285,15 @@ public class IcebergTables {
     return false;
   }
 
+  /** Whether another writer has replaced all rows, as effect_of in offsets.py says. */
+  private static boolean replacesRows(Snapshot snapshot) {
+    Map summary = summary(snapshot);
+    Object added = summary.get("added-data-files");
+    return "true".equals(summary.get("replace-partitions"))
+        && (added == null ? "0" : added).equals(summary.get("total-data-files"))
+        && summary.get(COMMIT) == null;
+  }
+
   /** The data files of a snapshot, with their delete files. */
   public static String files(Table table, long snapshot) throws Exception {
     StringWriter text = new StringWriter();
@@ -679,6 +688,9 @@ public class IcebergTables {
     public boolean validate(Iterable snapshots) {
       for (Iterator i = snapshots.iterator(); i.hasNext(); ) {
         Snapshot at = (Snapshot) i.next();
+        if (replacesRows(at)) {
+          return false;
+        }
         if (hasOffsets(at)) {
           return at.snapshotId() == this.expected;
         }
@@ -690,7 +702,7 @@ public class IcebergTables {
     }
 
     public String errorMessage() {
-      return "another task has committed offsets";
+      return "another task has committed offsets, or somebody has replaced the rows";
     }
   }
 

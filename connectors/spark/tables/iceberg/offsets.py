@@ -87,7 +87,7 @@ def effect_of(snapshot: Json) -> Effect:
     summary: Mapping[str, str] = snapshot["summary"]
     effect = _EFFECTS.get(str(snapshot["operation"]), Effect.CHANGES_ROWS)
     # INSERT OVERWRITE that left nothing of what was in the table before.
-    is_whole = summary.get("total-data-files") == summary.get("added-data-files")
+    is_whole = summary.get("total-data-files") == summary.get("added-data-files", "0")
     if summary.get("replace-partitions") == "true" and is_whole and COMMIT not in summary:
         effect |= Effect.MOVES_HISTORY
     return effect

@@ -278,7 +278,8 @@ class IcebergTableFormat:
     def _read_lineage(self, view: IcebergView, files: Iterable[LiveFile]) -> None:
         """Reads the IDs of the rows of files. Iceberg gives them out in the commit, so what is known of own files lacks them.
         Raises CommitConflict if the table no longer has one."""
-        entries = {str(entry["path"]): entry for entry in self._opened().files(view.version)}
+        found = self._opened().files(view.version) if view.version else ()
+        entries = {str(entry["path"]): entry for entry in found}
         for file in files:
             if file.path not in entries:
                 raise CommitConflict(f"{file.path} is not in snapshot {view.version}")
