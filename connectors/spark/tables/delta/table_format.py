@@ -132,13 +132,16 @@ class DeltaTableFormat:
         if self._settings.upserts:
             check_not_append_only(metadata, self.place, self.path)
         refuse_obstacles(obstacles, self.place, self.path, was_written=bool(stored))
-        if spark_writer_id(self._settings.connector, self.name) in versions:
-            refuse_written_by_both(stored, self.place)
-            raise UnsuitableTable("it has written rows before, whose offsets are in the table's history")
+        self._check_not_of_spark(versions, stored)
         check_retention(metadata, self.place, self.path)
         if stored:  # also if its offsets were set to the start since its last commit
             check_not_replaced(self._log, transaction.version, self._settings.connector, self.place)
         return self._view(transaction, str(metadata["id"]), layout, versions)
+
+    def _check_not_of_spark(self, versions: Mapping[str, int], stored: StoredOffsets) -> None:
+        if spark_writer_id(self._settings.connector, self.name) in versions:
+            refuse_written_by_both(stored, self.place)
+            raise UnsuitableTable("it has written rows before, whose offsets are in the table's history")
 
     def _view(
         self, transaction: DeltaTransaction, table_id: str, layout: TableLayout, versions: Mapping[str, int]
@@ -163,8 +166,11 @@ class DeltaTableFormat:
         if transaction.version < 0:
             return None
         versions = transaction.application_versions()
-        if not StoredOffsets(versions, self._settings.connector).all_ends():
-            self._check(transaction, None)  # Spark may have written it
+        stored = StoredOffsets(versions, self._settings.connector)
+        if not stored.all_ends():
+            self._check_not_of_spark(versions, stored)
+        if not stored:
+            self._check(transaction, None)
         return self._view(transaction, transaction.table_id(), TableLayout(), versions)
 
     def forget(self, view: DeltaView) -> None:
