@@ -13,7 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sluice.embedded.ports import free_ports
 from sluice.embedded.process import spawn
 from tests.integration.executors.plugins import PATH
 from tests.support.cases import first_fast
@@ -35,10 +34,9 @@ def start(tmp_path: Path, log: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def launch(graceful_s: int = 120, **config: str) -> subprocess.Popen[bytes]:
-        (port,) = free_ports(1)
         worker = {
             "key.converter": "String", "value.converter": "String", "bootstrap.servers": "localhost:1", "task.executors": "2",
-            "offset.storage.file.filename": str(tmp_path / "offsets"), "listeners": f"http://127.0.0.1:{port}",
+            "offset.storage.file.filename": str(tmp_path / "offsets"), "listeners": "http://127.0.0.1:0",
             "task.shutdown.graceful.timeout.ms": str(graceful_s * 1000),
         }  # fmt: skip
         connector = {"name": "c", "connector.class": PATH, "tasks.max": "2", "folder": str(tmp_path), **config}
@@ -50,7 +48,7 @@ def start(tmp_path: Path, log: Path) -> Iterator[Start]:
         process = spawn(command, log=log, cwd=ROOT, environment=os.environ, death_signal=signal.SIGKILL)
         started.append(process)
         waiting = [f"[c|task-{number}] No Kafka broker answers at localhost:1; waiting until" for number in range(2)]
-        eventually(lambda: all(line in log.read_text() for line in waiting), "two tasks")
+        eventually(lambda: all(line in log.read_text() for line in waiting), "two tasks", log.read_text)
         return process
 
     yield launch
