@@ -92,7 +92,8 @@ class DeltaTable:
     def _open(self) -> Table:
         session = self._session = self._new_session()
         for key, value in PARSER_SETTINGS.items():
-            session.conf.set(key, value)
+            if session.conf.get(key) != value:  # Spark Connect warns of settings that Spark advises against
+                session.conf.set(key, value)
         return self._open_with_spark(session) if self._open_files is None else self._open_files(session)
 
     def _of_either_kind(self, call: Callable[[], Result]) -> Result:
