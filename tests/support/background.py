@@ -23,10 +23,10 @@ class BackgroundWriter:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float = WAIT_S) -> None:
         self._stop.set()
         if self._thread.ident is not None:
-            self._thread.join(WAIT_S)
+            self._thread.join(timeout_s)
         assert not self._thread.is_alive(), f"{self._thread.name} does not end"
         if self._failure is not None:
             raise self._failure

@@ -76,8 +76,7 @@ class FileTable(Generic[V, C]):
     def _read(self) -> Step[V] | None:
         """Reads the newest version, and does not move on to it.
 
-        A table whose history is not that of the task's commits is refused, and then each time: a task that is about to stop, or
-        maintenance, must not go on from another version than the one that it has read records for.
+        A table whose history is not that of the task's commits is refused, and then each time, also while the task stops.
         """
         if self._refusal:
             raise ConnectError(self._refusal)
@@ -88,8 +87,7 @@ class FileTable(Generic[V, C]):
             raise ConnectError(e.message) from e
 
     def _follow(self, step: Step[V]) -> V:
-        """Moves on by commits of other writers. Drops the files when one of them is gone, which a later commit may have removed.
-        Files that are read anew need only be there in the newest version."""
+        """Moves on by commits of other writers. Drops the files when one is gone, which a later commit may have removed."""
         files = None if self.view is None or step.adds is None else self.view.files
         if files is not None and (step.adds or step.removes):
             try:
@@ -208,15 +206,14 @@ class FileTable(Generic[V, C]):
             started = time.monotonic()
             view.files = self._format.read_files(view, {name: upsert.columns[name] for name in upsert.keys})
             if view.files.key_count:
-                took_s = time.monotonic() - started
-                log.info("Indexed %d keys of %s in %.1f s", view.files.key_count, self._format.place, took_s)
+                took = view.files.key_count, self._format.place, time.monotonic() - started
+                log.info("Indexed %d keys of %s in %.1f s", *took)
         return view.files
 
     def _moves_of(self, commit: OffsetCommit) -> tuple[Moves, dict[TopicPartition, str]]:
         """What a commit moves, and the identifiers of its partitions."""
         identities = ids_of(commit.ends, self._settings.connector, self._identify)
-        ends = {identities[tp]: end for tp, end in commit.ends.items()}
-        return Moves(ends, dict(commit.ends), commit.ranges), identities
+        return Moves({identities[tp]: end for tp, end in commit.ends.items()}, dict(commit.ends), commit.ranges), identities
 
     def _commit(
         self,
@@ -310,11 +307,9 @@ class FileTable(Generic[V, C]):
                 self._commit(view, self._format.write(view, Patch.of_rows(pa.table({})), None), Moves())
 
     def progress(self) -> Mapping[str, Any]:
-        """``unavailable``: values that became null because neither the change nor the table had them, or with
-        ``unavailable.value=null``. ``files``, ``bytes``, and ``deleted_rows`` (in deletion vectors): of the last commit, or of
-        the last maintenance. For upsert tables also ``index_keys`` and ``index_bytes``; without an index ``search_ms``, the time
-        that Spark took to find the rows of the last commit; and with ``sequence.by=source`` ``outdated``, changes that were
-        ignored, and ``deleted_keys`` whose position is kept."""
+        """``unavailable``: values that became null. ``files``, ``bytes``, ``deleted_rows`` (in vectors): of the last commit, or
+        maintenance. For upserts ``index_keys``, ``index_bytes``; without an index ``search_ms``, the time that Spark took to find
+        the rows. With ``sequence.by=source`` ``outdated``, ignored changes, and ``deleted_keys`` whose position is kept."""
         return dict(self._figures)
 
     # -- offsets -------------------------------------------------------------------------------------------------------
@@ -342,8 +337,8 @@ class FileTable(Generic[V, C]):
                 with view.lock.held():
                     self._format.commit(view, change, Moves(moved, dict(offsets)))
             except CommitConflict as e:
-                place = self._format.place
-                raise RetriableError(f"{place}: a task committed at the same time; stop the connector first") from e
+                what = "a task committed at the same time; stop the connector first"
+                raise RetriableError(f"{self._format.place}: {what}") from e
 
 
 def _partition_ends(ends: Mapping[str, int]) -> dict[str, int]:

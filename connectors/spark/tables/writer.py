@@ -258,12 +258,7 @@ class TableWriter:
         for tp in sorted({*partitions, *ends} & self._ends.keys()):
             if ends.get(tp, -1) < self._ends[tp]:
                 self._state = None
-                now = f"is {ends[tp]} now" if tp in ends else "is gone now"
-                raise ConnectError(
-                    f"{self._described()}: the offset of {tp} was {self._ends[tp]} and {now}, so somebody has restored, "
-                    "replaced, or dropped the table. Restart the task to continue from the offsets in the table, or set those "
-                    "over REST (PATCH /connectors/<name>/offsets)"
-                )
+                raise ConnectError(f"{self._described()}: {_gone_back(tp, self._ends[tp], ends.get(tp))}")
         self._ends |= ends
 
     def _described(self) -> str:
@@ -366,3 +361,11 @@ class TableWriter:
             if present is None or not is_done(present):
                 raise
             log.debug("%s got its columns from another writer: %s", self._described(), e)
+
+
+def _gone_back(partition: TopicPartition, known: int, found: int | None) -> str:
+    now = "is gone now" if found is None else f"is {found} now"
+    return (
+        f"the offset of {partition} was {known} and {now}, so somebody has restored, replaced, or dropped the table. Restart the "
+        "task to continue from the offsets in the table, or set those over REST (PATCH /connectors/<name>/offsets)"
+    )

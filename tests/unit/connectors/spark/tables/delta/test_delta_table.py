@@ -14,6 +14,9 @@ class Session:
         self.conf = self
         self.settings = {"spark.sql.parser.escapedStringLiterals": "true", "spark.sql.variable.substitute": "true"}
 
+    def get(self, key: str) -> str | None:
+        return self.settings.get(key)
+
     def set(self, key: str, value: str) -> None:
         self.settings[key] = value
 
