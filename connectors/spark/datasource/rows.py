@@ -13,12 +13,11 @@ from connect.spool.segments import restore_bytes, restore_headers
 from connectors.spark.config_keys import UNAVAILABLE
 from connectors.spark.datasource.columns import OP, RECORDS, ROW_POSITION, TS, UNCHANGED, UTC
 from connectors.spark.datasource.spool_decoder import SpoolDecoder, read_value_schema
-from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.decode.change_batch import MESSAGE, OPERATION, POSITION, SEQUENCE, SOURCE_MS, TOMBSTONE, ChangeBatch
 from connectors.spark.decode.layouts import detect_layout
 from connectors.spark.decode.toast import placeholders
 from connectors.spark.decode.topic_decoder import TopicDecoder
-from connectors.spark.plan.evolution import cast_column
+from connectors.spark.plan.evolution import cast_column, show_value
 
 _BATCH_ROWS = 20_000
 _NUMBER_WIDTH = 20
@@ -138,7 +137,7 @@ class TypedRows:
         except DataError as e:
             is_value = len(e.args) > 1
             at = e.args[1] if is_value else 0
-            value = f": {as_array(column.slice(at, 1)).to_string(skip_new_lines=True)[1:-1]}" if is_value else ""
+            value = f": {show_value(column, at)}" if is_value else ""
             raise DataError(
                 f"{self._describe(batch, at)}: column {field.name} of type {column.type} does not fit the query's {field.type}"
                 f"{value}. Start the query again to read the new type; or give one that holds all values with .schema(...), and "

@@ -246,6 +246,8 @@ def _take_latest(
     rows, meta, is_deleted = changes.image, changes.meta, deleted
     if len(last) < count:
         rows, meta, is_deleted = rows.take(last), meta.take(last), pc.take(deleted, last)
+    if not keep:
+        return DeduplicatedChanges(rows, meta, is_deleted, {}, truncate)
     kept, missing = {}, {}
     is_own = pc.invert(pa.array(has_moved(changes.meta)).take(last))
     # A row that the table lacks begins with the image of a soft delete, whatever is committed together with it.

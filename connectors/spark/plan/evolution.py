@@ -203,8 +203,16 @@ def cast_known_fields(
         index = _first_uncastable(column, type_)
         if index is None:
             raise DataError(f"column {name}: {error}", 0) from error
-        value = column[index].as_py()
-        raise DataError(f"column {name}: {value!r} does not fit {sql_type(type_)} of the table", index) from error
+        value = show_value(column, index)
+        raise DataError(f"column {name}: {value} does not fit {sql_type(type_)} of the table", index) from error
+
+
+def show_value(column: pa.ChunkedArray, index: int) -> str:
+    """A value for messages. Python has none for dates after the year 9999, which Arrow shows unless they are nested."""
+    try:
+        return repr(column[index].as_py())
+    except (ValueError, OverflowError):
+        return "a value" if pa.types.is_nested(column.type) else str(column[index].cast(pa.string()))
 
 
 @dataclass(slots=True)
@@ -269,12 +277,14 @@ def cast_key(changes: ChangeBatch, name: str, type_: pa.DataType) -> pa.ChunkedA
     """Casts a field of the record keys to its type in the rows. Raises DataError that names the record."""
     assert changes.keys is not None
     column = changes.keys[name]
+    if column.null_count == len(column):
+        return pa.chunked_array([pa.nulls(len(column), type_)])
     try:
         return cast_column(column, type_, name)
     except DataError as e:
         at = e.args[1] if len(e.args) > 1 else pc.index(column.is_valid(), True).as_py()
         raise DataError(
-            f"{changes.describe_record(at)}: {column[at].as_py()!r} in the field {name} of the record key, "
+            f"{changes.describe_record(at)}: {show_value(column, at)} in the field {name} of the record key, "
             f"{sql_type(column.type)}, does not fit {sql_type(type_)} of the row"
         ) from e
 

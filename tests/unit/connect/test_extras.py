@@ -11,6 +11,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from connect import extras
 from connect.errors import MissingExtraError
@@ -41,21 +43,17 @@ FOLDERS = {
 }
 
 
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 @cache
 def _distributions(extra: str | None) -> frozenset[str]:
     """The distributions that an extra names, with those of the extras that it includes; None is the base."""
     listed = PROJECT["dependencies"] if extra is None else PROJECT["optional-dependencies"][extra]
     found: set[str] = set()
     for requirement in listed:
-        name, inner = re.fullmatch(r"([\w.-]+)(?:\[([^\]]*)\])?.*", requirement).groups()  # type: ignore[union-attr]
-        if name == DISTRIBUTION:
-            found.update(*(_distributions(one.strip()) for one in inner.split(",")))
+        parsed = Requirement(requirement)
+        if parsed.name == DISTRIBUTION:
+            found.update(*map(_distributions, parsed.extras))
         else:
-            found.add(_normal(name))
+            found.add(canonicalize_name(parsed.name))
     return frozenset(found)
 
 
@@ -77,7 +75,7 @@ def test_modules_of_an_extra_come_from_its_distributions(extra: str) -> None:
         parts = module.split(".")
         found = known.get(parts[0], ())
         # Several distributions share a namespace package.
-        assert {_normal(name) for name in found} & _distributions(extra), f"{module} is of {found}"
+        assert {canonicalize_name(name) for name in found} & _distributions(extra), f"{module} is of {found}"
     assert missing_modules(extra) == []
 
 
@@ -105,9 +103,9 @@ def test_packages_are_imported_only_where_their_extra_is_required() -> None:
             for module in {first or second for first, second in IMPORT.findall(path.read_text("utf-8"))}:
                 if module in OWN or module in sys.stdlib_module_names:
                     continue
-                found = {_normal(name) for name in known.get(module, [module])}
+                found = {canonicalize_name(name) for name in known.get(module, [module])}
                 # Starlette comes with FastAPI, Py4J with PySpark, and so on: what a distribution exposes in its own API.
-                found |= {_normal(each) for name in found for each in EXPOSED.get(name, ())}
+                found |= {canonicalize_name(each) for name in found for each in EXPOSED.get(name, ())}
                 assert found & allowed, f"{relative} imports {module}; the base has no such package"
 
 

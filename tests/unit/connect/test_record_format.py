@@ -27,7 +27,9 @@ def test_sink_record_round_trips() -> None:
     assert isinstance(again, SinkRecord)
     assert (again.value, again.value_schema, again.key, again.offset) == (record.value, schema, "k", 7)
     assert record_to_json(again) == node
-    assert [type(v) for v in again.headers.last_with_name("n").value] == [Int8, Float32, bytes, dict]  # type: ignore[union-attr]
+    last = again.ensure_headers().last_with_name("n")
+    assert last is not None
+    assert [type(v) for v in last.value] == [Int8, Float32, bytes, dict]
 
 
 def test_source_record_round_trips() -> None:

@@ -12,8 +12,9 @@ NOON = 1_700_000_000_123  # Tuesday, 14 November 2023, 22:13:20.123 UTC
 DAY = 86_400_000
 
 
-def _millis(*parts: int) -> int:
-    return round(dt.datetime(*parts, tzinfo=dt.UTC).timestamp() * 1000)  # type: ignore[misc, arg-type]
+def _millis(year: int, month: int, day: int, hour: int = 0, minute: int = 0, second: int = 0) -> int:
+    """Of a moment in UTC."""
+    return round(dt.datetime(year, month, day, hour, minute, second, tzinfo=dt.UTC).timestamp() * 1000)
 
 
 @pytest.mark.parametrize(

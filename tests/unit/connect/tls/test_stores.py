@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat, load_pem_private_key
 from cryptography.hazmat.primitives.serialization import NoEncryption as Open
 
@@ -135,6 +136,5 @@ def test_messages_name_the_settings_with_their_prefix(given: Mapping[str, str], 
     assert said in str(told.value)
 
 
-def _der(key: object) -> bytes:
-    made: bytes = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, Open())  # type: ignore[attr-defined]  # one of many kinds
-    return made
+def _der(key: PrivateKeyTypes) -> bytes:
+    return key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, Open())

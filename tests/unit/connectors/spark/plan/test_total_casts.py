@@ -331,3 +331,19 @@ def test_a_record_key_that_does_not_fit_its_column_is_refused(key: pa.Array, row
     one = replace(changes([1, 2]), image=pa.table({"id": row}), keys=pa.table({"id": key}))
     with pytest.raises(DataError, match=r"offset \d: .* in the field id of the record key, \w+, does not fit \w+ of the row"):
         with_key_columns(one, ("id",), False)
+
+
+def test_keys_without_a_value_have_any_type() -> None:
+    one = replace(changes([1, 2]), image=pa.table({"id": [7, 8]}), keys=pa.table({"id": pa.nulls(2, pa.string())}))
+    assert with_key_columns(one, ("id",), False).image.to_pylist() == [{"id": 7}, {"id": 8}]
+
+
+def test_a_value_that_python_lacks_is_shown_in_the_message() -> None:
+    wanted = pa.struct([("at", pa.date32()), ("n", pa.int8())])
+    days = pa.array([4_000_000], pa.int32()).cast(pa.date32())
+    column = pa.chunked_array([pa.StructArray.from_arrays([days, pa.array([300])], ["at", "n"])])
+    with pytest.raises(DataError, match="column s: a value does not fit STRUCT"):
+        cast_column(column, wanted, "s")
+    one = replace(changes([1]), image=pa.table({"id": [7]}), keys=pa.table({"id": days}))
+    with pytest.raises(DataError, match=r"offset 1: \+?12921-08-18 in the field id of the record key, DATE, does not fit BIGINT"):
+        with_key_columns(one, ("id",), False)
