@@ -27,6 +27,8 @@ _END = "sluice.end.of.settings"
 """A setting that no client has."""
 _NOTICE_EVERY_S = 30.0
 _UNAVAILABLE_AFTER_S = 1.0
+_SAME_OUTAGE_S = 60.0
+"""The client repeats a failure after 30 seconds at the latest."""
 
 _DEFAULTS = {
     "log.connection.close": "false",
@@ -65,6 +67,9 @@ _NEEDED = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "WRITE and DESCRIBE on the transactional id",
 }
 _ADDRESS = re.compile(r"^\w+://\S+: ")
+_BROKER = re.compile(r"(?:GroupCoordinator(?:/\w+)?: )?(?:\w+://)?(?P<address>[^\s/]+:\d+)(?:/\w+)?: ")
+_CLOSED = " in state UP"
+"""Says that a connection ended that had worked; the client connects again."""
 _ADVICE = re.compile(r",? verify that .*?(?= \(after|$)|\s*\(after \d+ms in state \w+\).*$", re.S)
 
 
@@ -193,26 +198,34 @@ class LastReport:
 
 
 class BrokerNotices:
-    """Turns a client's reports about its connections into one log line per outage, and into an error where waiting is useless."""
+    """Turns a client's reports about its connections into a log line for an outage, and into an error where waiting is useless."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._outage_started_at = self._reported_at = self._logged_at = float("-inf")
+        self._outages: dict[str, tuple[float, float]] = {}
+        """When each broker's first and last failure was reported."""
+        self._logged_at = float("-inf")
 
     def failure(self, error: KafkaError) -> ConnectError | None:
         """Returns the error that must fail the task, or None if the client recovers by itself."""
         code = error.code()
         if error.fatal() or code in UNAUTHORIZED or code == KafkaError._SSL:
             return kafka_error(error, "talking to Kafka", self._bootstrap)
-        if code == KafkaError._ALL_BROKERS_DOWN:
-            now = time.monotonic()
-            if now - self._reported_at > _NOTICE_EVERY_S:
-                self._outage_started_at = now
-            self._reported_at = now
-            # The client also reports this after trying only the first address of a name, such as ::1 of localhost.
-            if now - self._outage_started_at >= _UNAVAILABLE_AFTER_S and now - self._logged_at > _NOTICE_EVERY_S:
-                self._logged_at = now
-                log.warning("No Kafka broker answers at %s; waiting until one does", self._bootstrap)
+        # The client's count of brokers that are down is sometimes missing and, for a name with two addresses such as localhost,
+        # too early. What it says of a single broker is reliable.
+        text = str(error.str())
+        if code in UNREACHABLE and _CLOSED not in text and (broker := _BROKER.match(text)):
+            self._unreachable(broker["address"], _reason(error).removeprefix(broker[0]))
         else:
             log.debug("Kafka client: %s", error)
         return None
+
+    def _unreachable(self, address: str, reason: str) -> None:
+        now = time.monotonic()
+        first, last = self._outages.get(address, (now, now))
+        if now - last > _SAME_OUTAGE_S:
+            first = now
+        self._outages[address] = (first, now)
+        if now - first >= _UNAVAILABLE_AFTER_S and now - self._logged_at > _NOTICE_EVERY_S:
+            self._logged_at = now
+            log.warning("No Kafka broker answers at %s (%s); waiting until one does", address, reason)

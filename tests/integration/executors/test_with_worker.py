@@ -47,7 +47,7 @@ def start(tmp_path: Path, log: Path) -> Iterator[Start]:
         command = [sys.executable, "-m", "sluice.run.standalone", *files]
         process = spawn(command, log=log, cwd=ROOT, environment=os.environ, death_signal=signal.SIGKILL)
         started.append(process)
-        waiting = [f"[c|task-{number}] No Kafka broker answers at localhost:1; waiting until" for number in range(2)]
+        waiting = [f"[c|task-{number}] No Kafka broker answers at localhost:1 (" for number in range(2)]
         eventually(lambda: all(line in log.read_text() for line in waiting), "two tasks", log.read_text)
         return process
 

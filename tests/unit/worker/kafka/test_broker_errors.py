@@ -78,16 +78,18 @@ def test_the_last_report_has_the_reason() -> None:
 class TestNotices:
     """When it is said that no broker answers: a client says so, too, of a name whose first address is not the broker's."""
 
-    AWAY = KafkaError(KafkaError._ALL_BROKERS_DOWN)
+    AWAY = "one:9092/bootstrap: Connect to ipv4#10.0.0.1:9092 failed: Connection refused (after 0ms in state CONNECT)"
 
-    def said(self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *seconds: float) -> list[float]:
+    def said(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *seconds: float, text: str = AWAY
+    ) -> list[float]:
         """The times out of these, at which the client says so, when the log does."""
         notices = BrokerNotices("localhost:9092")
         told = []
         for now in seconds:
             monkeypatch.setattr("worker.kafka.clients.time.monotonic", lambda now=now: now)
             caplog.clear()
-            assert notices.failure(self.AWAY) is None
+            assert notices.failure(KafkaError(KafkaError._TRANSPORT, text)) is None
             if caplog.records:
                 told.append(now)
         return told
@@ -99,3 +101,31 @@ class TestNotices:
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         assert self.said(monkeypatch, caplog, 100.0, 100.5, 101.5, 110.0, 120.0, 130.0, 140.0) == [101.5, 140.0]
+
+    def test_a_report_every_half_minute_is_one_outage(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The client suppresses what it said within 30 seconds."""
+        assert self.said(monkeypatch, caplog, 100.0, 130.1, 160.3) == [130.1, 160.3]
+
+    def test_connections_that_end_while_idle_are_no_outage(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        ended = "one:9092/1: Disconnected (after 20000ms in state UP)"
+        assert self.said(monkeypatch, caplog, 100.0, 120.0, 140.0, text=ended) == []
+
+    @pytest.mark.parametrize("prefix", ["", "sasl_ssl://", "GroupCoordinator: ", "GroupCoordinator: ssl://"])
+    def test_the_broker_and_the_reason_are_named(
+        self, prefix: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        assert self.said(monkeypatch, caplog, 100.0, 102.0, text=prefix + self.AWAY) == [102.0]
+        assert caplog.messages == [
+            "No Kafka broker answers at one:9092 (Connect to ipv4#10.0.0.1:9092 failed: Connection refused); waiting until one does"
+        ]
+
+    def test_each_broker_has_its_own_outage(self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+        notices = BrokerNotices("one:9092,two:9092")
+        for now, broker in [(100.0, "one"), (102.0, "two"), (102.5, "two")]:
+            monkeypatch.setattr("worker.kafka.clients.time.monotonic", lambda now=now: now)
+            notices.failure(KafkaError(KafkaError._TRANSPORT, self.AWAY.replace("one", broker)))
+        assert not caplog.records
