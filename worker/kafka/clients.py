@@ -198,7 +198,7 @@ class LastReport:
 
 
 class BrokerNotices:
-    """Turns a client's reports about its connections into a log line for an outage, and into an error where waiting is useless."""
+    """Turns a client's reports about its connections into log lines about outages, and into an error where waiting is useless."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap

@@ -58,6 +58,8 @@ class Index:
     name: str
     is_unique: bool
     columns: tuple[str, ...]
+    prefixes: tuple[str, ...] = ()
+    """The columns of which only the beginning is in the index."""
 
 
 @dataclass(frozen=True, slots=True)

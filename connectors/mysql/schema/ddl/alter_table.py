@@ -422,10 +422,12 @@ def _with_indexes(old: MySqlTable, table: MySqlTable, alteration: Alteration, re
     for index in old.indexes:
         if index.name.lower() in dropped:
             continue
-        names = [_renamed(name, alteration, renames) for name in index.columns]
-        columns = tuple(name for name in names if name is not None and name.lower() in left)
+        columns, prefixes = (
+            tuple(new for name in names if (new := _renamed(name, alteration, renames)) is not None and new.lower() in left)
+            for names in (index.columns, index.prefixes)
+        )
         if columns or not index.columns:
-            indexes.append(replace(index, columns=columns))
+            indexes.append(replace(index, columns=columns, prefixes=prefixes))
     for old_name, new_name in alteration.renamed_keys:
         indexes = [replace(i, name=new_name) if i.name.lower() == old_name.lower() else i for i in indexes]
     for key in alteration.keys:

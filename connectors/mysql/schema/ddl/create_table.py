@@ -15,7 +15,7 @@ from connectors.mysql.schema.ddl.data_types import (
     parse_collation_charset,
 )
 from connectors.mysql.schema.ddl.errors import DdlSyntaxError
-from connectors.mysql.schema.ddl.keys import KeyDefinition, add_index, find_key, parse_index, sees_index, sorted_indexes
+from connectors.mysql.schema.ddl.keys import KeyDefinition, KeyPart, add_index, find_key, parse_index, sees_index, sorted_indexes
 from connectors.mysql.schema.ddl.tokens import Cursor, TokenKind
 from connectors.mysql.schema.model import PRIMARY, Column, Index, MySqlTable, TableId
 
@@ -83,9 +83,9 @@ def inline_keys(column: ColumnDefinition) -> list[KeyDefinition]:
     """Returns the indexes that a column's attributes declare."""
     keys = []
     if column.is_primary:
-        keys.append(KeyDefinition(PRIMARY, True, (column.name,)))
+        keys.append(KeyDefinition(PRIMARY, True, (KeyPart(column.name),)))
     if column.is_unique:
-        keys.append(KeyDefinition("", True, (column.name,)))
+        keys.append(KeyDefinition("", True, (KeyPart(column.name),)))
     return keys
 
 

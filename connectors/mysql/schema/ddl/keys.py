@@ -8,6 +8,17 @@ from dataclasses import dataclass, replace
 from connectors.mysql.schema.ddl.tokens import Cursor, TokenKind
 from connectors.mysql.schema.model import PRIMARY, Column, Index
 
+_TYPES_WITH_LENGTH = frozenset({"CHAR", "VARCHAR", "NCHAR", "NVARCHAR", "BINARY", "VARBINARY"})
+"""A prefix as long as the column is the whole column. The server never indexes a whole TEXT or BLOB."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPart:
+    """A column of an index. ``length`` is that of its beginning, in characters or bytes, if no more is in the index."""
+
+    column: str
+    length: int | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class KeyDefinition:
@@ -15,7 +26,7 @@ class KeyDefinition:
 
     name: str
     is_unique: bool
-    columns: tuple[str, ...]
+    parts: tuple[KeyPart, ...]
     if_not_exists: bool = False
 
     @property
@@ -91,39 +102,47 @@ def _index_name(cursor: Cursor) -> str:
 def _rest(cursor: Cursor, name: str, *, is_unique: bool) -> KeyDefinition:
     if cursor.accept("USING"):
         cursor.name()
-    columns = parse_key_parts(cursor)
+    parts = parse_key_parts(cursor)
     cursor.skip_to_comma()
-    return KeyDefinition(name, is_unique, columns)
+    return KeyDefinition(name, is_unique, parts)
 
 
-def parse_key_parts(cursor: Cursor) -> tuple[str, ...]:
+def parse_key_parts(cursor: Cursor) -> tuple[KeyPart, ...]:
     """Consumes the columns of an index, in parentheses. Returns none if one of them is an expression."""
     cursor.expect("(")
-    names: list[str] = []
+    parts: list[KeyPart] = []
     has_expression = False
     while True:
         if cursor.sees("("):
             cursor.skip_parentheses()
             has_expression = True
         else:
-            names.append(cursor.name())
-            if cursor.sees("("):
-                cursor.skip_parentheses()
+            parts.append(KeyPart(cursor.name(), _length(cursor)))
         cursor.accept_one("ASC", "DESC")
         cursor.accept("WITHOUT", "OVERLAPS")
         if not cursor.accept(","):
             break
     cursor.expect(")")
-    return () if has_expression else tuple(names)
+    return () if has_expression else tuple(parts)
+
+
+def _length(cursor: Cursor) -> int | None:
+    if not cursor.accept("("):
+        return None
+    length = int(cursor.next().text)
+    cursor.expect(")")
+    return length
 
 
 def add_index(indexes: list[Index], definition: KeyDefinition, columns: Sequence[Column]) -> None:
     """Appends an index, with the columns' names as the table has them, and a name as the server chooses it."""
-    by_name = {column.name.lower(): column.name for column in columns}
-    names = tuple(by_name.get(name.lower(), name) for name in definition.columns)
+    by_name = {column.name.lower(): column for column in columns}
+    found = [(by_name.get(part.column.lower()), part) for part in definition.parts]
+    names = tuple(part.column if column is None else column.name for column, part in found)
+    prefixes = tuple(column.name for column, part in found if column is not None and _is_prefix(part, column))
     if definition.is_primary:
         indexes[:] = [index for index in indexes if index.name != PRIMARY]
-        indexes.insert(0, Index(PRIMARY, True, names))
+        indexes.insert(0, Index(PRIMARY, True, names, prefixes))
         return
     taken = {index.name.lower() for index in indexes}
     if definition.if_not_exists and definition.name.lower() in taken:
@@ -134,19 +153,29 @@ def add_index(indexes: list[Index], definition: KeyDefinition, columns: Sequence
         name, number = first, 2
         while name.lower() in taken or name.upper() == PRIMARY:
             name, number = f"{first}_{number}", number + 1
-    indexes.append(Index(name, definition.is_unique, names))
+    indexes.append(Index(name, definition.is_unique, names, prefixes))
+
+
+def _is_prefix(part: KeyPart, column: Column) -> bool:
+    if part.length is None:
+        return column.type_expression == "POINT"  # MariaDB indexes the 25 bytes of a point as the beginning of a BLOB
+    return column.type_expression.split()[0] not in _TYPES_WITH_LENGTH or part.length < (column.length or 1)
 
 
 def sorted_indexes(indexes: Sequence[Index], columns: Sequence[Column]) -> tuple[Index, ...]:
-    """Returns the indexes in the server's order: the primary key, unique ones without NULL, other unique ones, the rest."""
+    """Returns the indexes in the server's order: the primary key, unique ones without NULL, other unique ones, the rest.
+
+    Unique ones with prefixes follow those of the same kind that have only whole columns.
+    """
     required = {column.name.lower() for column in columns if not column.optional}
 
-    def rank(index: Index) -> int:
+    def rank(index: Index) -> tuple[int, bool]:
         if index.name == PRIMARY:
-            return 0
+            return 0, False
         if not index.is_unique:
-            return 3
-        return 1 if index.columns and all(name.lower() in required for name in index.columns) else 2
+            return 3, False
+        is_required = index.columns and all(name.lower() in required for name in index.columns)
+        return 1 if is_required else 2, bool(index.prefixes)
 
     return tuple(sorted(indexes, key=rank))
 

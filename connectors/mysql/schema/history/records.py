@@ -171,7 +171,7 @@ def column_document(column: Column, *, comments: bool) -> dict[str, Any]:
 def _attributes(table: MySqlTable) -> list[dict[str, str]]:
     attributes = []
     if any(index.is_unique and index.name != PRIMARY for index in table.indexes):
-        value = [[index.name, index.is_unique, list(index.columns)] for index in table.indexes]
+        value = [[index.name, index.is_unique, index.columns, index.prefixes] for index in table.indexes]
         attributes.append({"name": _INDEXES, "value": orjson.dumps(value).decode()})
     if table.has_system_versioning:
         attributes.append({"name": _SYSTEM_VERSIONING, "value": "true"})
@@ -236,7 +236,10 @@ def _table(id: TableId, document: Mapping[str, Any], comment: str | None) -> MyS
 def _indexes(text: str | None) -> tuple[Index, ...]:
     if text is None:
         return ()
-    return tuple(Index(name, is_unique, tuple(columns)) for name, is_unique, columns in orjson.loads(text))
+    return tuple(
+        Index(name, is_unique, *(tuple(columns) for columns in parts))  # all columns, and those with prefixes
+        for name, is_unique, *parts in orjson.loads(text)
+    )
 
 
 def _column(document: Mapping[str, Any]) -> Column:

@@ -75,7 +75,8 @@ def test_rename_drop_and_truncate() -> None:
 
 
 def test_indexes_and_system_versioning_are_attributes() -> None:
-    found = table("CREATE TABLE t (a INT NOT NULL, b INT, PRIMARY KEY (a), UNIQUE u (b)) WITH SYSTEM VERSIONING")
+    columns = "a INT NOT NULL, b INT, c TEXT, PRIMARY KEY (a), UNIQUE u (b), UNIQUE v (c(9))"
+    found = table(f"CREATE TABLE t ({columns}) WITH SYSTEM VERSIONING")
     decoded = decode_record(encode_record(record(StoredChange("CREATE", found.id, found))))
     assert decoded is not None
     assert decoded.changes is not None
