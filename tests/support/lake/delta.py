@@ -56,6 +56,8 @@ class DeltaLake(Lake):
 
     format = "delta"
 
+    restores_memory = False
+
     def __init__(self, mode: str) -> None:
         super().__init__(mode)
         self.table_id = str(uuid.uuid4())
@@ -65,7 +67,9 @@ class DeltaLake(Lake):
 
     def open(self, settings: TableConfig, calls: Calls) -> FileTable[DeltaView, TableChange]:
         client = StoreClient(self.store, calls)
-        of_table = FileTableSettings(CONNECTOR, settings.upserts, False, 1000, settings.layout, MERGING, 0)
+        of_table = FileTableSettings(
+            CONNECTOR, settings.upserts, False, 1000, settings.layout, MERGING, 0, settings.deleted_retention_ms
+        )
         session: Any = _Session()
 
         def transactions(*_: object) -> Any:

@@ -107,7 +107,9 @@ class IcebergLake(Lake):
     def open(self, settings: TableConfig, calls: Calls) -> FileTable[IcebergView, IcebergChange]:
         client = StoreClient(self.store, calls)
         name = IcebergName("cat", ("db",), "t")
-        of_table = FileTableSettings(CONNECTOR, settings.upserts, False, 1000, settings.layout, MERGING, 0)
+        of_table = FileTableSettings(
+            CONNECTOR, settings.upserts, False, 1000, settings.layout, MERGING, 0, settings.deleted_retention_ms
+        )
 
         def no_session() -> Any:
             raise AssertionError("the fake needs no Spark")

@@ -74,6 +74,9 @@ class Belief:
 class Lake(ABC):
     """One table."""
 
+    restores_memory = True
+    """Whether an older version comes back with what the sink knew of the source's order then."""
+
     def __init__(self, mode: str) -> None:
         self.mode = mode
         self.columns = columns_of(mode)

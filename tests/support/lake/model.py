@@ -10,16 +10,17 @@ import pyarrow as pa
 
 from connect.record import TopicPartition
 from connectors.spark.config import TableConfig
-from connectors.spark.config_keys import CURRENT, DELETED, HARD, SCD2, SEQ, SOFT, UPSERT, VALID_FROM, VALID_TO
+from connectors.spark.config_keys import CURRENT, DELETED, HARD, LOG, SCD2, SEQ, SOFT, SOURCE, UPSERT, VALID_FROM, VALID_TO
 from connectors.spark.decode.change_batch import ChangeBatch, make_meta
 
 TOPIC = "topic"
-APPENDED, UPSERTED, SOFTLY, VERSIONS = "append", "upsert", "soft", "scd2"
-"""What the table keeps: every record; the newest row of a key; that and deleted rows, marked; all versions of a row."""
+APPENDED, UPSERTED, SOFTLY, VERSIONS, ORDERED = "append", "upsert", "soft", "scd2", "ordered"
+"""What the table keeps: every record; the newest row of a key; that and deleted rows, marked; all versions of a row; the row of a
+key that is the newest in the source."""
 
 Row = tuple[object, ...]
 """``id`` and ``v``; with SOFTLY ``__deleted``; with VERSIONS the milliseconds from which and to which it is valid, and
-``__current``."""
+``__current``; with ORDERED the position in the source, where a deleted row leaves its own behind: :class:`Gone` as ``id``."""
 
 _UTC = pa.timestamp("us", "UTC")
 _OWN_COLUMNS: Mapping[str, dict[str, pa.DataType]] = {
@@ -27,6 +28,7 @@ _OWN_COLUMNS: Mapping[str, dict[str, pa.DataType]] = {
     UPSERTED: {},
     SOFTLY: {DELETED: pa.bool_()},
     VERSIONS: {SEQ: pa.string(), VALID_FROM: _UTC, VALID_TO: _UTC, CURRENT: pa.bool_()},
+    ORDERED: {SEQ: pa.string()},
 }
 
 
@@ -37,14 +39,34 @@ def columns_of(mode: str) -> dict[str, pa.DataType]:
 
 def row_columns(mode: str) -> list[str]:
     """The columns of a row in the model."""
-    return [name for name in columns_of(mode) if name != SEQ]
+    return [name for name in columns_of(mode) if name != SEQ or mode == ORDERED]
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The key of a deleted row, whose position the sink remembers beside the table; None for the last truncate."""
+
+    id: int | None
+
+
+def visible(rows: Sequence[Row]) -> list[Row]:
+    """The rows that are in the table."""
+    return [row for row in rows if not isinstance(row[0], Gone)]
+
+
+def remembered(rows: Sequence[Row]) -> list[Row]:
+    """What the sink remembers beside the table."""
+    return [row for row in rows if isinstance(row[0], Gone)]
 
 
 def settings_of(mode: str) -> TableConfig:
     """How the sink is configured."""
     write_mode = {APPENDED: "append", VERSIONS: SCD2}.get(mode, UPSERT)
     delete_mode = SOFT if mode == SOFTLY else HARD
-    return TableConfig(write_mode, (), delete_mode, "add", tuple(_OWN_COLUMNS[mode]), keep_tombstones=False)
+    return TableConfig(
+        write_mode, (), delete_mode, "add", tuple(_OWN_COLUMNS[mode]), keep_tombstones=False,
+        sequence_by=SOURCE if mode == ORDERED else LOG,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +98,17 @@ class Topic:
             pa.array([e.at for e in events], pa.int64()),
             pa.array([partition.partition] * len(events), pa.int32()),
             pa.array(range(first, first + len(events)), pa.int64()),
-            positions=pa.array([f"{e.at:020d}" for e in events], pa.string()),
+            positions=pa.array([position_of(e) for e in events], pa.string()),
         )
         image = pa.table(
             {"id": pa.array([e.id for e in events], pa.int64()), "v": pa.array([e.value for e in events], pa.string())}
         )
         return ChangeBatch(TOPIC, meta, image, image.select(["id"]))
+
+
+def position_of(event: Event) -> str:
+    """Its place in the source's log, as texts are ordered."""
+    return f"{event.at:020d}"
 
 
 def _event(word: str, partition: int, offset: int) -> Event:
@@ -101,6 +128,8 @@ def apply_event(mode: str, rows: Sequence[Row], event: Event) -> list[Row]:
             return kept if event.op in "dt" else [*kept, (event.id, event.value)]
         case "soft":
             return _apply_softly(rows, event)
+        case "ordered":
+            return _apply_in_order(rows, event)
         case _:
             return _apply_to_versions(rows, event)
 
@@ -111,6 +140,20 @@ def _apply_softly(rows: Sequence[Row], event: Event) -> list[Row]:
     before = next((row for row in rows if row[0] == event.id), (event.id, None, False))
     kept = [row for row in rows if row[0] != event.id]
     return [*kept, (event.id, before[1], True) if event.op == "d" else (event.id, event.value, False)]
+
+
+def _apply_in_order(rows: Sequence[Row], event: Event) -> list[Row]:
+    position = position_of(event)
+
+    def is_older(row: Row) -> bool:
+        return row[2] is None or str(row[2]) <= position
+
+    same, others = ([row for row in rows if (row[0] in (event.id, Gone(event.id))) is meant] for meant in (True, False))
+    if not all(is_older(row) for row in rows if row in same or row[0] == Gone(None)):
+        return list(rows)
+    if event.op == "t":
+        return [*(row for row in rows if not is_older(row)), (Gone(None), None, position)]
+    return [*others, (Gone(event.id), None, position) if event.op == "d" else (event.id, event.value, position)]
 
 
 def _apply_to_versions(rows: Sequence[Row], event: Event) -> list[Row]:

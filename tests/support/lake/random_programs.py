@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection
 
-from tests.support.lake.model import APPENDED, SOFTLY, VERSIONS
+from tests.support.lake.model import APPENDED, ORDERED, SOFTLY, VERSIONS
 from tests.support.lake.scheduler import Case
 
 _IDS = 5
@@ -30,8 +30,8 @@ _FOREIGN = ("append", "delete", "rewrite", "clean", "branch", "column")
 
 
 def random_case(chance: random.Random, format_: str, mode: str, records: int, *, truncates: bool = True) -> Case:
-    """A topic of one or two partitions, whose keys differ. Only one partition alone may have truncates, which have no order among
-    rows of several."""
+    """A topic of one or two partitions, whose keys differ unless the source orders rows. Only one partition alone may have
+    truncates, which have no order among rows of several."""
     count = chance.choice((1, 2))
     parts = []
     for number in range(count):
@@ -39,7 +39,8 @@ def random_case(chance: random.Random, format_: str, mode: str, records: int, *,
         for _ in range(records):
             op = chance.choices("cudt", (3, 3, 2, 0.3 if truncates and count == 1 else 0))[0]
             op = "c" if mode == APPENDED and op in "dt" else op
-            words.append("t" if op == "t" else f"{op}{count * chance.randrange(_IDS) + number}")
+            id_ = chance.randrange(_IDS)
+            words.append("t" if op == "t" else f"{op}{id_ if mode == ORDERED else count * id_ + number}")
         parts.append(" ".join(words))
     return Case(format_, mode, " | ".join(parts))
 

@@ -66,14 +66,15 @@ class SourceOrder:
         before = deleted_keys.state.truncated_at
         truncate = upsert.changes.truncate
         at = truncate.position if truncate is not None else None
-        truncated_at = before if at is None or (before is not None and before >= at) else at
+        is_latest = at is not None and (before is None or at >= before)  # RESTORE brings rows back, but no older state
+        truncated_at = at if is_latest else before
         is_outdated = self._find_outdated(upsert, matches, live)
         if truncated_at is not None:
             is_outdated |= _to_mask(pc.less(upsert.changes.meta[CHANGE_POSITION], truncated_at))
         if is_outdated.any():
             upsert, matches = _filter(upsert, matches, ~is_outdated)
         truncated: dict[int, Rows] = {}
-        if truncated_at == before:
+        if not is_latest:
             upsert = replace(upsert, update=None)  # the table had a later truncate
         elif truncated_at is not None and upsert.update is None:
             truncated = self._find_truncated(live, truncated_at)
@@ -150,8 +151,7 @@ class SourceOrder:
                 was_deleted = _to_mask(old[DELETED])
             outdated[keys[is_older | (is_same & ~(was_deleted & ~deletes[keys]))]] = True
         for key, deleted_at in self.deleted_keys.find(upsert.rows):
-            position = positions[key].as_py()
-            if position < deleted_at or (position == deleted_at and deletes[key]):
+            if positions[key].as_py() < deleted_at:  # a repeated delete has something to delete if RESTORE brought the row back
                 outdated[key] = True
         return outdated
 

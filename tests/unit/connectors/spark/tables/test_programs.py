@@ -90,6 +90,20 @@ def test_a_restore_beside_a_task_whose_offsets_were_set_to_the_start_is_noticed(
     run_all(case_of("delta", "append"), [steps])
 
 
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("topic", ["c1 c2 t u3", "c1 c2 d1 u3", "c1 c2 d1 d2 c1 u3"])
+def test_deletes_and_truncates_are_repeated_in_rows_that_a_rollback_brought_back(format_: str, topic: str) -> None:
+    """What Delta's table remembers of the source's order does not go back."""
+    case, steps = Case(format_, "ordered", topic), ["A take 2", "A commit", "A put 1", "A commit", "A put 1", "A commit"]
+    again = ["A close", "O reset", "A open", "A put 1", "A commit", "A put 9", "A commit"]
+    run_all(case, [[*steps, f"F back {versions}", *again] for versions in (1, 2)])
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_an_older_record_of_another_partition_does_not_bring_a_deleted_row_back(format_: str) -> None:
+    run_all(Case(format_, "ordered", "c3 | c1 c1 d3"), [["A open 1", "A put 9", "A commit"]])
+
+
 def test_a_task_goes_on_with_a_table_whose_snapshots_with_offsets_have_expired_once_they_are_set() -> None:
     run_all(case_of("iceberg", "append"), [["A take 3", "A commit", "F append 50", "F expire"]])
 
