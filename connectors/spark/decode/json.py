@@ -120,7 +120,8 @@ def parse(lines: Lines, types: pa.Schema | None, *, infer: bool) -> pa.Table:
     """Parses one row per line. Fields that ``types`` does not name are omitted, or inferred with ``infer``.
 
     Raises an Arrow error for a value of another type, UnicodeDecodeError for bytes that are not UTF-8, DataError for a line that
-    is not one object or is nested too deeply, and NotBatchable when a floating-point column might change a number (promise 8).
+    is nested too deeply or has more than an object, and NotBatchable for one that does not begin with an object, and when a
+    floating-point column might change a number (promise 8).
     """
     if isinstance(lines, pa.Array):
         longest = pc.max(pc.binary_length(lines)).as_py() or 0
@@ -132,7 +133,8 @@ def parse(lines: Lines, types: pa.Schema | None, *, infer: bool) -> pa.Table:
         data = b"".join([_PADDING, b"\n", _joined(lines), b"\n", _PADDING])
     else:
         data = b"\n".join([_PADDING, *lines, _PADDING])
-    if data.count(b"\n") != len(lines) + 1:
+    # Arrow's reader takes null for a row of nulls, and a null in the first line ends the process.
+    if data.count(b"\n") != len(lines) + 1 or data.count(b"\n{") != len(lines):
         raise NotBatchable
     if not data.isascii():
         data.decode()  # the reader accepts any bytes as text, which would make the table unreadable

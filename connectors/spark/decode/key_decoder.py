@@ -69,7 +69,10 @@ class KeyDecoder:
             groups, _ = split_by_prefix(keys, self._texts)
             return scatter([(where, self._with_schema(prefix, payloads)) for prefix, where, payloads in groups], len(keys))
         lines = [k for k in keys if k is not None]
-        if not all(line.startswith(b"{") for line in lines):
+        objects = sum(line.startswith(b"{") for line in lines)
+        if objects not in (0, len(lines)) or b"null" in lines:
+            raise NotBatchable
+        if not objects:
             lines = [_wrap(line, self._schemas.key_name()) for line in lines]
         return scatter([(present, self._schemaless(lines))], len(keys))
 

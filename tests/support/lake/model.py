@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,13 +15,15 @@ from connectors.spark.config_keys import CURRENT, DELETED, HARD, LOG, SCD2, SEQ,
 from connectors.spark.decode.change_batch import ChangeBatch, make_meta
 
 TOPIC = "topic"
-APPENDED, UPSERTED, SOFTLY, VERSIONS, ORDERED = "append", "upsert", "soft", "scd2", "ordered"
-"""What the table keeps: every record; the newest row of a key; that and deleted rows, marked; all versions of a row; the row of a
-key that is the newest in the source."""
+APPENDED, UPSERTED, SOFTLY, VERSIONS = "append", "upsert", "soft", "scd2"
+"""What the table keeps: every record; the newest row of a key; that and deleted rows, marked; all versions of a row."""
+ORDERED, ORDERED_SOFTLY = "ordered", "ordered-soft"
+"""Like two of those, but the newest row is that of the source."""
 
 Row = tuple[object, ...]
 """``id`` and ``v``; with SOFTLY ``__deleted``; with VERSIONS the milliseconds from which and to which it is valid, and
-``__current``; with ORDERED the position in the source, where a deleted row leaves its own behind: :class:`Gone` as ``id``."""
+``__current``; last, if the source orders rows, the position there. A deleted row of ORDERED leaves it behind, with :class:`Gone`
+as ``id``."""
 
 _UTC = pa.timestamp("us", "UTC")
 _OWN_COLUMNS: Mapping[str, dict[str, pa.DataType]] = {
@@ -29,6 +32,7 @@ _OWN_COLUMNS: Mapping[str, dict[str, pa.DataType]] = {
     SOFTLY: {DELETED: pa.bool_()},
     VERSIONS: {SEQ: pa.string(), VALID_FROM: _UTC, VALID_TO: _UTC, CURRENT: pa.bool_()},
     ORDERED: {SEQ: pa.string()},
+    ORDERED_SOFTLY: {DELETED: pa.bool_(), SEQ: pa.string()},
 }
 
 
@@ -39,7 +43,7 @@ def columns_of(mode: str) -> dict[str, pa.DataType]:
 
 def row_columns(mode: str) -> list[str]:
     """The columns of a row in the model."""
-    return [name for name in columns_of(mode) if name != SEQ or mode == ORDERED]
+    return [name for name in columns_of(mode) if name != SEQ or mode != VERSIONS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,13 @@ def visible(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if not isinstance(row[0], Gone)]
 
 
+def comparable(mode: str, rows: Sequence[Row]) -> Counter[Row]:
+    """The rows, without what depends on commits: of two truncates in one, either may have marked a row."""
+    if mode == ORDERED_SOFTLY:
+        rows = [(*row[:3], None) if row[2] else row for row in rows]
+    return Counter(rows)
+
+
 def remembered(rows: Sequence[Row]) -> list[Row]:
     """What the sink remembers beside the table."""
     return [row for row in rows if isinstance(row[0], Gone)]
@@ -62,10 +73,10 @@ def remembered(rows: Sequence[Row]) -> list[Row]:
 def settings_of(mode: str) -> TableConfig:
     """How the sink is configured."""
     write_mode = {APPENDED: "append", VERSIONS: SCD2}.get(mode, UPSERT)
-    delete_mode = SOFT if mode == SOFTLY else HARD
+    delete_mode = SOFT if mode in (SOFTLY, ORDERED_SOFTLY) else HARD
     return TableConfig(
         write_mode, (), delete_mode, "add", tuple(_OWN_COLUMNS[mode]), keep_tombstones=False,
-        sequence_by=SOURCE if mode == ORDERED else LOG,
+        sequence_by=SOURCE if mode in (ORDERED, ORDERED_SOFTLY) else LOG,
     )  # fmt: skip
 
 
@@ -128,8 +139,8 @@ def apply_event(mode: str, rows: Sequence[Row], event: Event) -> list[Row]:
             return kept if event.op in "dt" else [*kept, (event.id, event.value)]
         case "soft":
             return _apply_softly(rows, event)
-        case "ordered":
-            return _apply_in_order(rows, event)
+        case "ordered" | "ordered-soft":
+            return _apply_in_order(rows, event, softly=mode == ORDERED_SOFTLY)
         case _:
             return _apply_to_versions(rows, event)
 
@@ -142,18 +153,24 @@ def _apply_softly(rows: Sequence[Row], event: Event) -> list[Row]:
     return [*kept, (event.id, before[1], True) if event.op == "d" else (event.id, event.value, False)]
 
 
-def _apply_in_order(rows: Sequence[Row], event: Event) -> list[Row]:
+def _apply_in_order(rows: Sequence[Row], event: Event, *, softly: bool) -> list[Row]:
     position = position_of(event)
 
     def is_older(row: Row) -> bool:
-        return row[2] is None or str(row[2]) <= position
+        return row[-1] is None or str(row[-1]) <= position
 
     same, others = ([row for row in rows if (row[0] in (event.id, Gone(event.id))) is meant] for meant in (True, False))
     if not all(is_older(row) for row in rows if row in same or row[0] == Gone(None)):
         return list(rows)
+    if softly and event.op == "t":
+        marked = [(*row[:2], True, position) if is_older(row) and not row[2] else row for row in visible(rows)]
+        return [*marked, (Gone(None), position)]
+    if softly:
+        value = next((row[1] for row in same), None) if event.op == "d" else event.value
+        return [*others, (event.id, value, event.op == "d", position)]
     if event.op == "t":
-        return [*(row for row in rows if not is_older(row)), (Gone(None), None, position)]
-    return [*others, (Gone(event.id), None, position) if event.op == "d" else (event.id, event.value, position)]
+        return [*(row for row in rows if not is_older(row)), (Gone(None), position)]
+    return [*others, (Gone(event.id), position) if event.op == "d" else (event.id, event.value, position)]
 
 
 def _apply_to_versions(rows: Sequence[Row], event: Event) -> list[Row]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tests.support.lake.scheduler import Case, replay, shorten
 
 FORMATS = ("delta", "iceberg")
-MODES = ("append", "upsert", "soft", "scd2", "ordered")
+MODES = ("append", "upsert", "soft", "scd2", "ordered", "ordered-soft")
 
 HELD = ["A take 3", "A commit", "A put 2"]
 """A task that has committed once, and holds records."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection
 
-from tests.support.lake.model import APPENDED, ORDERED, SOFTLY, VERSIONS
+from tests.support.lake.model import APPENDED, ORDERED, ORDERED_SOFTLY, SOFTLY, VERSIONS
 from tests.support.lake.scheduler import Case
 
 _IDS = 5
@@ -74,7 +74,7 @@ def random_program(
 
 
 def _of_foreign(chance: random.Random, case: Case, verb: str) -> str:
-    keeps_rows = case.mode in (SOFTLY, VERSIONS)
+    keeps_rows = case.mode in (SOFTLY, ORDERED_SOFTLY, VERSIONS)
     if verb == "append":
         # A key of the topic, too: its row is replaced then.
         return f"F append {chance.choice((50, 51) if keeps_rows or case.mode == APPENDED else (50, 51, 1, 2))}"

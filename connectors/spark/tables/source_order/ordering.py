@@ -69,8 +69,8 @@ class SourceOrder:
         is_latest = at is not None and (before is None or at >= before)  # RESTORE brings rows back, but no older state
         truncated_at = at if is_latest else before
         is_outdated = self._find_outdated(upsert, matches, live)
-        if truncated_at is not None:
-            is_outdated |= _to_mask(pc.less(upsert.changes.meta[CHANGE_POSITION], truncated_at))
+        if before is not None:  # what is older than the truncate of this commit has been planned with it
+            is_outdated |= _to_mask(pc.less(upsert.changes.meta[CHANGE_POSITION], before))
         if is_outdated.any():
             upsert, matches = _filter(upsert, matches, ~is_outdated)
         truncated: dict[int, Rows] = {}

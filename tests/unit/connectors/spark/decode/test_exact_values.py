@@ -28,12 +28,15 @@ TYPES = ["int8", "int16", "int32", "int64", "float", "double", "boolean", "strin
 BARE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
-def decoder(*, schemas: bool, fill_defaults: bool = False, needs_position: bool = False) -> TopicDecoder:
+def decoder(
+    *, schemas: bool, fill_defaults: bool = False, needs_position: bool = False, needs_keys: bool = False
+) -> TopicDecoder:
     converter = JsonConverter()
     converter.configure({"schemas.enable": str(schemas).lower()}, is_key=False)
     return TopicDecoder(
-        "t", converter, converter, key_schemas=schemas, value_schemas=schemas, fill_defaults=fill_defaults, key_name=None,
-        needs_names=False, needs_keys=False, needs_position=needs_position,
+        "t", converter, converter, key_schemas=schemas, value_schemas=schemas, fill_defaults=fill_defaults,
+        key_name="key" if needs_keys else None,
+        needs_names=False, needs_keys=needs_keys, needs_position=needs_position,
     )  # fmt: skip
 
 
@@ -293,6 +296,25 @@ def test_a_null_value_is_the_default_of_its_schema_and_no_tombstone() -> None:
     assert found.image.to_pylist() == [{"value": 7}]
     (found,) = decoder(schemas=True).decode_raw(buffer([data]), 0)
     assert found.meta["op"].to_pylist() == ["tombstone"]
+
+
+@pytest.mark.parametrize("texts", [["null", '{"id":1}'], ['{"id":1}', "null"], ["null"], [" null ", '{"id":1}'], ["null"] * 3])
+def test_the_document_null_is_a_tombstone_in_all_paths(texts: list[str]) -> None:
+    """As for JsonConverter. Arrow's reader takes it for a row of nulls, and a first one ends the process."""
+    known = decoder(schemas=False)
+    known.decode_raw(buffer([b'{"id":0}']), 0)
+    found = known.decode_raw(buffer([text.encode() for text in texts]), 0)
+    pairs = [pair for one in found for pair in zip(one.meta["offset"].to_pylist(), one.meta["op"].to_pylist(), strict=True)]
+    assert sorted(pairs) == [(offset, "tombstone" if "null" in text else None) for offset, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize("keys", [["null", '{"id":1}'], ['{"id":1}', "null"], ["null", "7"]], ids=" ".join)
+def test_the_document_null_is_no_key(keys: list[str]) -> None:
+    name = "key" if "7" in keys else "id"
+    raw = RawBuffer("t", [0, 0], [0, 1], [key.encode() for key in keys], [b'{"n":1}', b'{"n":1}'])
+    (found,) = decoder(schemas=False, needs_keys=True).decode_raw(raw, 0)
+    assert found.keys is not None
+    assert found.keys[name].to_pylist() == [None if key == "null" else json.loads(key) if name == "key" else 1 for key in keys]
 
 
 DECIMAL = {"type": "bytes", "optional": True, "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}

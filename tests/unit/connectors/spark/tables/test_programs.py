@@ -100,6 +100,13 @@ def test_deletes_and_truncates_are_repeated_in_rows_that_a_rollback_brought_back
 
 
 @pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("mode", ["soft", "ordered-soft"])
+def test_a_row_that_is_deleted_before_a_truncate_of_its_commit_stays_as_a_deleted_one(format_: str, mode: str) -> None:
+    topic = "c1 u2 d2 d3 t u4"
+    run_all(Case(format_, mode, topic), [["A take 9", "A commit"], ["A take 3", "A commit", "A put 9", "A commit"]])
+
+
+@pytest.mark.parametrize("format_", FORMATS)
 def test_an_older_record_of_another_partition_does_not_bring_a_deleted_row_back(format_: str) -> None:
     run_all(Case(format_, "ordered", "c3 | c1 c1 d3"), [["A open 1", "A put 9", "A commit"]])
 
