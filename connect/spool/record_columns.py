@@ -99,6 +99,8 @@ def _with_tombstones(records: pa.StructArray) -> pa.StructArray:
 
 def parse_lines(lines: TextLines) -> list[pa.StringArray]:
     """Returns the texts of lines by column. Raises NotInColumns, or Arrow's errors."""
+    if lines.lines[0].startswith("\ufeff"):
+        raise NotInColumns  # Arrow's reader would leave it out
     names = list(map(str, range(lines.lines[0].count("\t") + 1)))
     data = pa.py_buffer("\n".join([*lines.lines, ""]).encode())
     table = pv.read_csv(

@@ -253,7 +253,7 @@ class SparkSinkConfig:
         """The settings of the table with this name."""
         found = self.tables.get(name)
         if found is None:
-            found = self.changelog if self.changelog is not None and self._is_changelog(name) else self.table
+            found = self.changelog if self.changelog is not None and self.is_changelog(name) else self.table
         own = self.table_schemas.get(name)
         return found if own is None else found.with_own(own)
 
@@ -262,8 +262,9 @@ class SparkSinkConfig:
         named = [self.of_table(name) for name in {**self.tables, **self.table_schemas}]
         return [self.table, *([] if self.changelog is None else [self.changelog]), *named]
 
-    def _is_changelog(self, name: str) -> bool:
-        return self.changelog is not None and name not in self.tables and name.endswith(self.changelog_suffix)
+    def is_changelog(self, name: str) -> bool:
+        """Whether a table has this name as the changelog of another one."""
+        return self.changelog is not None and name.endswith(self.changelog_suffix)
 
     def changelog_of(self, table: str) -> str | None:
         """The name of the changelog of a current table; None without changelogs."""
@@ -271,7 +272,7 @@ class SparkSinkConfig:
 
     def current_table_of(self, table: str) -> str:
         """The name of the current table to which a table belongs: itself, unless it is a changelog."""
-        return table.removesuffix(self.changelog_suffix) if self._is_changelog(table) else table
+        return table.removesuffix(self.changelog_suffix) if self.is_changelog(table) else table
 
     @property
     def names_need_source(self) -> bool:
@@ -301,7 +302,7 @@ class SparkSinkConfig:
         name = VARIABLE.sub(value, self.name_format)
         if name in (".", "..", ""):
             raise ConfigError.invalid("table.name.format", self.name_format, f"results in the name {name!r} for topic {topic}")
-        if self._is_changelog(name):
+        if self.is_changelog(name):
             raise ConfigError.invalid(
                 CHANGELOG_SUFFIX, self.changelog_suffix, f"the table {name} of topic {topic} has the name of a changelog"
             )

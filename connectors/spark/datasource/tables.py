@@ -186,6 +186,11 @@ class SpoolTables:
             if not self._reader.refresh():
                 raise ConnectError(f"there is no spool in {self._spool}: give the options of the stream that reads it")
             self._identity = TopicIdentity("spool", self._reader.id)
+        if self._identity.topic_id != self._reader.id:
+            raise ConnectError(
+                f"the spool in {self._spool} was deleted and created again, so its rows are others: make a new SpoolTables, and "
+                "write into new tables"
+            )
         return self._identity
 
 

@@ -112,6 +112,9 @@ class TableRouter:
                 mask = pc.is_null(values) if value is None else pc.fill_null(pc.equal(values, value), False)
                 part = changes.filter(mask)
                 if routes.is_dynamic:
+                    if any(map(self._config.is_changelog, tables)):
+                        field = ".".join(routes.field)
+                        raise DataError(f"{part.describe_record(0)}: {field} names {tables[0]}, which is the name of a changelog")
                     self.add_tables(topic, tables)
                 if not tables:
                     self.unrouted += part.num_rows

@@ -126,8 +126,10 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         "ignores_case": values[CASE_INSENSITIVE],
     }
     changelog = None if config.changelog is None else replace(config.changelog, **common)
+    if (table := next(filter(config.is_changelog, routes.tables), None)) is not None:
+        raise ConfigError.invalid(TABLES, table, "the name is that of a changelog, because write.mode is both")
     config = replace(config, routes=routes, table=replace(config.table, **common), changelog=changelog)
-    own = {table: _parse_table(props, table, config.table) for table in _named_tables(props)}
+    own = {table: _parse_table(props, table, config.of_table(table)) for table in _named_tables(props)}
     config = replace(config, tables=own)
     spark.check_schemas(config)
     return config
@@ -146,7 +148,7 @@ def _refuse_unsupported(props: Mapping[str, str], values: Mapping[str, Any]) -> 
 
 
 def _parse_routes(props: Mapping[str, str], values: Mapping[str, Any]) -> Routes:
-    tables, path = tuple(filter(None, values[TABLES])), tuple(filter(None, values[ROUTE_FIELD].split(".")))
+    tables, path = tuple(filter(None, dict.fromkeys(values[TABLES]))), tuple(filter(None, values[ROUTE_FIELD].split(".")))
     if values[DYNAMIC]:
         if not path:
             raise ConfigError.invalid(ROUTE_FIELD, "", f"{DYNAMIC}=true needs the field that has the name of the table")

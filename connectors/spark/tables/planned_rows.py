@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -88,5 +89,6 @@ def split_bad_records(
         if removed:
             one = one.filter(pa.array([at not in found for at in part])).without_empty_columns()
         if one.num_rows:
-            good.append(one)
+            # A field that only keys of bad records have, maybe in another batch, would make the others fail.
+            good.append(replace(one, keys=one.without_empty_columns().keys))
     return good, bad_records

@@ -154,7 +154,8 @@ class IcebergChange:
         assert patch.update is not None
         copies = updated_copies(live, file, rows, patch.update, {**columns, **LINEAGE})
         batches = (with_row_ids(file, numbers, batch) for numbers, batch in copies)
-        if patch.update.values.keys() & set(self.partitioning.columns):
+        is_older_spec = file.entry["spec"] != self.partitioning.spec_id  # which may have partitions by updated columns
+        if is_older_spec or patch.update.values.keys() & set(self.partitioning.columns):
             for batch in batches:
                 for values, part in self.partitioning.split(batch):
                     self._add(self.writer.write(part, values))

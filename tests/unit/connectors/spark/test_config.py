@@ -285,3 +285,25 @@ def test_errors_of_the_iceberg_sink_name_the_keys_of_its_user(key: str) -> None:
         parse_iceberg_config({**ICEBERG, key: "bucket(id)"})
     assert error.value.key == key
     assert "for configuration partition.columns" not in error.value.message
+
+
+BOTH = {**ICEBERG, "write.mode": "both", "iceberg.tables.default-id-columns": "id"}
+
+
+def test_a_changelog_of_the_iceberg_sink_with_settings_of_its_own_stays_a_changelog() -> None:
+    config = parse_iceberg_config({**BOTH, "iceberg.table.db.t_changelog.partition-by": "bucket(id, 4)"})
+    found = config.of_table("db.t_changelog")
+    assert (found.write_mode, found.layout.partition_columns) == ("append", ("bucket(id,4)",))
+    assert config.of_table("db.t").write_mode == "upsert"
+    assert config.current_table_of("db.t_changelog") == "db.t"
+
+
+def test_a_table_of_the_iceberg_sink_with_the_name_of_a_changelog_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"iceberg\.tables: the name is that of a changelog"):
+        parse_iceberg_config({**BOTH, "iceberg.tables": "db.t,db.t_changelog"})
+
+
+def test_a_table_of_the_iceberg_sink_that_is_listed_twice_counts_once() -> None:
+    routes = parse_iceberg_config({**ICEBERG, "iceberg.tables": "db.t, db.u, db.t"}).routes
+    assert routes is not None
+    assert routes.tables == ("db.t", "db.u")

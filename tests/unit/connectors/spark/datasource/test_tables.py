@@ -13,10 +13,14 @@ import pyarrow.dataset as ds
 import pytest
 
 from connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from connect.spool.positions import START
+from connect.spool.reader import SpoolReader
 from connect.spool.writer import SpoolWriter
+from connectors.spark.datasource.bounds import BOUNDS, bounds_row
 from connectors.spark.datasource.columns import RECORDS
 from connectors.spark.datasource.tables import SpoolTables
 from connectors.spark.tables.writer import TableWriter
+from tests.unit.connect.spool.spools import NOW_MS, Run
 
 SOURCE = {"connector.class": "PostgresConnector"}
 SESSION: Any = SimpleNamespace(_jsparkSession=object())
@@ -106,3 +110,38 @@ def test_rows_of_another_spool_are_refused_with_table_and_place(tmp_path: Path) 
         problem = rf"^table t at {tmp_path}/lake has rows of another spool than {tmp_path}/spool, or of Kafka: use that "
         with pytest.raises(ConnectError, match=problem):
             second.write(batch, 0)
+
+
+class Bounds:
+    """A batch of all that a spool has, as the stream gives it."""
+
+    columns = BOUNDS.names
+
+    def __init__(self, spool: Path) -> None:
+        reader = SpoolReader(spool)
+        reader.refresh()
+        self._rows = pa.Table.from_pylist([bounds_row(reader.id, reader.slices(START, reader.end))], BOUNDS)
+
+    def toArrow(self) -> pa.Table:  # Spark's name
+        return self._rows
+
+
+def fill(spool: Path, *ids: int) -> None:
+    writer = SpoolWriter(spool, "shop")
+    schema = b'{"schema":{"type":"struct","fields":[{"field":"id","type":"int64"}]},"payload":{"id":%d}}'
+    writer.add_segment(0, [(Run("t", [None] * len(ids), [schema % id_ for id_ in ids]), NOW_MS)], {"p": "1"})
+    writer.close()
+
+
+def test_a_spool_that_is_deleted_and_created_again_is_refused(tables: SpoolTables, tmp_path: Path) -> None:
+    """Its rows would count as those of the old one."""
+    spool = tmp_path / "spool"
+    fill(spool, 1, 2, 3)
+    batch: Any = Bounds(spool)
+    tables.write(batch, 0)
+    spool.rename(tmp_path / "old")  # kept, so that the new index is another file
+    fill(spool, 101, 102, 103, 104, 105)
+    batch = Bounds(spool)
+    with pytest.raises(ConnectError, match="was deleted and created again, so its rows are others: make a new SpoolTables"):
+        tables.write(batch, 1)
+    assert ds.dataset(tmp_path / "lake" / "t", format="parquet").to_table()["id"].to_pylist() == [1, 2, 3]

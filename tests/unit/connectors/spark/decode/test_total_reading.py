@@ -98,3 +98,21 @@ def test_each_value_of_a_document_is_in_its_row_or_the_record_is_errant(
         if prepared is not None:
             table = with_additions(table or {}, prepared.incoming)
             assert not missing_columns(table, prepared.incoming)
+
+
+def test_a_key_with_other_fields_is_errant_also_beside_a_tombstone() -> None:
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "false"}, is_key=False)
+    decoder = TopicDecoder(
+        "t", converter, converter, key_schemas=False, value_schemas=False, fill_defaults=False, key_name=None,
+        needs_names=False, needs_keys=True,
+    )  # fmt: skip
+    rows = RowPreparation("t", TableConfig("upsert", (), "hard", "add", (), keep_tombstones=False))
+    keys, values = [b'{"id":1}', b'{"id":2}', b'{"id":3,"other":1}'], [b'{"id":1,"n":1}', None, b'{"id":3,"n":2}']
+    batches, bad = decode_raw_tolerantly(decoder, RawBuffer("t", [0] * 3, [0, 1, 2], list(keys), list(values)), 0)
+    good, unfit = split_bad_records(rows, None, (), (), batches, NO_FEEDS)
+    assert [(one.offset, "the record key has the fields id, other" in one.reason.message) for one in unfit] == [(2, True)]
+    assert not bad
+    prepared = rows.prepare(None, good, ())
+    assert prepared is not None
+    assert sorted(id_ for one in prepared.changes for id_ in one.image["id"].to_pylist()) == [1, 2]

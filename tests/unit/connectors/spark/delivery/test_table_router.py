@@ -5,9 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from connect.errors import DataError
 from connectors.spark.config import TableConfig, parse_config
-from connectors.spark.decode.change_batch import IGNORED
+from connectors.spark.decode.change_batch import IGNORED, ChangeBatch, make_meta
 from connectors.spark.delivery.table_router import TableRouter
+from connectors.spark.iceberg_sink.config import parse_config as parse_iceberg_config
 from connectors.spark.plan.rows import RowPreparation
 from tests.unit.connectors.spark.delivery.fakes import changes, offsets_of
 
@@ -87,3 +89,17 @@ def test_changelogs_get_the_records_of_their_tables() -> None:
     assert router.tables_of("t") == {"a", "a_changelog", "b", "b_changelog"}
     assert router.current_tables_of("t") == {"a", "b"}
     assert router.ignored_tombstones == 1
+
+
+def test_a_record_that_names_a_changelog_is_refused() -> None:
+    config = parse_iceberg_config(
+        {
+            "name": "lake", "topics": "t", "write.mode": "both", "iceberg.tables.dynamic-enabled": "true",
+            "iceberg.tables.route-field": "f", "iceberg.tables.default-id-columns": "id",
+        }
+    )  # fmt: skip
+    numbers = pa.array([0, 1], pa.int64())
+    meta = make_meta(numbers, pa.nulls(2, pa.string()), pa.nulls(2, pa.int64()), pa.array([0, 0], pa.int32()), numbers)
+    changes = ChangeBatch("t", meta, pa.table({"id": [1, 2], "f": ["db.a", "db.a_changelog"]}), None)
+    with pytest.raises(DataError, match=r"partition 0, offset 1: f names db\.a_changelog, which is the name of a changelog"):
+        TableRouter(config).route("t", [changes])

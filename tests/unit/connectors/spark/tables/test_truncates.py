@@ -183,3 +183,20 @@ def test_a_table_with_rows_of_another_connector_refuses_a_truncate(tmp_path: Pat
     world.table.feeds = found
     with pytest.raises(DataError, match=r"fed by several partitions: t-0, u-0\."):
         world.commit(Event("t", None, 2))
+
+
+def test_rows_that_a_truncate_updates_leave_the_partitions_of_an_older_spec(tmp_path: Path) -> None:
+    columns = {"id": pa.int64(), DELETED: pa.bool_()}
+    schema = new_schema(columns)
+    older: dict[str, Any] = {"spec-id": 0, **new_spec([DELETED], schema, columns)}
+    newer: dict[str, Any] = {"spec-id": 1, "fields": []}
+    local, rows = fs.LocalFileSystem(), pa.table({"id": [1], DELETED: [False]})
+    change = IcebergChange(IcebergFileWriter(local, str(tmp_path), schema, 0, 1000), Partitioning.read(older, schema), rows)
+    change.write_rows()
+    state = {"schema": schema, "specs": [older, newer], "properties": {}, "format": 3}
+    indexed = IndexedFiles(local, IcebergFormat(state), {}, 0)
+    indexed.apply(change.entries(), ())
+    updated = IcebergChange(IcebergFileWriter(local, str(tmp_path), schema, 1, 1000), Partitioning.read(newer, schema))
+    update = deleting({DELETED: pa.scalar(True)}, None)
+    updated.write(Patch(pa.table({}), {}, False, columns, update, 0), indexed.live, columns, has_vectors=True)
+    assert [(entry["spec"], list(entry["partition"])) for entry in updated.added] == [(1, [])]
