@@ -184,6 +184,8 @@ class TopicDecoder:
             yield
         except DataError:
             raise
+        except RecursionError as e:
+            raise DataError(f"topic {self.topic}: a value is nested too deeply") from e
         except DECODE_ERRORS as e:
             raise DataError(f"topic {self.topic}: {e}") from e
 

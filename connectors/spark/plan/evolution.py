@@ -19,6 +19,8 @@ Columns = dict[str, pa.DataType]
 _WIDTHS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _INTEGER_DIGITS = 20
 RESERVED = "__sluice_"
+MAX_DEPTH = 95
+"""Of a column in Parquet, with some room for VARIANT: Arrow's reader allows 99 levels."""
 
 
 def common_type(known: pa.DataType, other: pa.DataType, path: str, *, keeps_first: bool = False) -> pa.DataType:
@@ -162,6 +164,23 @@ def check_names(columns: Iterable[str]) -> None:
         other = seen.setdefault(name.lower(), name)
         if other != name:
             raise SchemaError(f"columns {other} and {name} differ only in case, which Spark treats as the same name")
+
+
+def check_depth(columns: Columns) -> None:
+    """Raises SchemaError for a column that is nested so deeply that readers of Parquet refuse its file."""
+    for name, type_ in columns.items():
+        if _is_deeper(type_, MAX_DEPTH):
+            raise SchemaError(
+                f"column {name}: nested more than {MAX_DEPTH} levels deep in Parquet, where a list or a map counts as two, which "
+                "readers refuse; leave it out, or make it text or VARIANT (variant.columns)"
+            )
+
+
+def _is_deeper(type_: pa.DataType, levels: int) -> bool:
+    if not pa.types.is_nested(type_):
+        return levels < 1
+    left = levels - (1 if pa.types.is_struct(type_) else 2)
+    return left < 1 or any(_is_deeper(type_.field(at).type, left) for at in range(type_.num_fields))
 
 
 def cast_column(column: pa.ChunkedArray, type_: pa.DataType, name: str, *, drops_fields: bool = False) -> pa.ChunkedArray:

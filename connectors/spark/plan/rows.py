@@ -16,7 +16,7 @@ from connectors.spark.config_keys import IGNORE
 from connectors.spark.decode.change_batch import DELETE, IGNORED, MESSAGE, OPERATION, SEQUENCE, TOMBSTONE, TRUNCATE, ChangeBatch
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.contracts import TableContract
-from connectors.spark.plan.evolution import Columns, check_names, merge_columns, sql_type, with_additions
+from connectors.spark.plan.evolution import Columns, check_depth, check_names, merge_columns, sql_type, with_additions
 from connectors.spark.plan.key_changes import with_key_types
 from connectors.spark.plan.name_case import with_table_names
 from connectors.spark.plan.operation_field import with_operations
@@ -110,6 +110,7 @@ class RowPreparation:
                 incoming = merge_columns(all_columns, fixed)
             except SchemaError as e:
                 raise SchemaError(f"table {self._name}: {e.message}") from e
+            check_depth(incoming)
             check_table(self._name, table, incoming, self._settings.schema.renames)
             if table is not None and self._settings.widens_columns:
                 # Part by part, because records of one commit may have different types.

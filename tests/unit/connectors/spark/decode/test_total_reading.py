@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import decimal
+import io
 import json
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -116,3 +119,33 @@ def test_a_key_with_other_fields_is_errant_also_beside_a_tombstone() -> None:
     prepared = rows.prepare(None, good, ())
     assert prepared is not None
     assert sorted(id_ for one in prepared.changes for id_ in one.image["id"].to_pylist()) == [1, 2]
+
+
+def nested(type_: str, levels: int) -> bytes:
+    opening, closing = {"objects": (b'{"a":', b"}"), "lists": (b"[", b"]")}[type_]
+    return b'{"a":' + opening * levels + b"1" + closing * levels + b"}"
+
+
+@pytest.mark.parametrize(
+    ("type_", "levels", "is_read"),
+    [
+        ("objects", 94, True), ("objects", 95, False), ("objects", 300, False), ("objects", 700, False),
+        ("lists", 47, True), ("lists", 48, False), ("lists", 300, False),
+    ],
+)  # fmt: skip
+def test_what_is_nested_deeper_than_readers_of_parquet_allow_is_errant(type_: str, levels: int, is_read: bool) -> None:
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "false"}, is_key=False)
+    decoder = TopicDecoder(
+        "t", converter, converter, key_schemas=False, value_schemas=False, fill_defaults=False, key_name=None,
+        needs_names=False, needs_keys=False,
+    )  # fmt: skip
+    rows = RowPreparation("t", TableConfig("append", (), "hard", "add", (), keep_tombstones=False))
+    raw = RawBuffer("t", [0], [7], [None], [nested(type_, levels)])
+    batches, bad = decode_raw_tolerantly(decoder, raw, 0)
+    good, unfit = split_bad_records(rows, None, (), (), batches, NO_FEEDS)
+    assert [(one.offset, "nested" in one.reason.message) for one in (*bad, *unfit)] == [(7, True)] * (not is_read)
+    for batch in good:
+        file = io.BytesIO()
+        pq.write_table(batch.image, file)
+        assert pq.read_table(file).equals(batch.image)
