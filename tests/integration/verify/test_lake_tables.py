@@ -189,8 +189,8 @@ def test_what_another_writer_has_changed_is_found_in_each_layout(lake: Lake, nam
     # Of events, the row that is a copy of another one has its offset, too.
     duplicates = [one for one in table["examples"] if one["kind"] == "duplicate"]
     assert [sorted(one["key"]) for one in duplicates] == [["__offset", "__partition", "__topic"]] * name.endswith("_events")
-    found = sorted((one["kind"], one["key"]["id"], one["columns"]) for one in table["examples"] if one not in duplicates)
-    assert found == PLANTED
+    planted = sorted((one["kind"], one["key"]["id"], one["columns"]) for one in table["examples"] if one not in duplicates)
+    assert planted == PLANTED
 
 
 @pytest.mark.parametrize("name", REFUSED)
