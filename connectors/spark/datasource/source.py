@@ -406,8 +406,6 @@ class SpoolBatchReader(_SpoolRows, DataSourceReader):
 
 
 def _is_complete(reader: SpoolReader) -> bool:
-    """Whether the spool has a complete load."""
-    if not reader.refresh():
-        return False
-    loaded = {entry.task for entry in reader.entries if entry.loaded}
-    return bool(loaded) and loaded >= {entry.task for entry in reader.entries}
+    """Whether a process has said that all tasks of the connector have loaded what existed. The index knows only tasks that have
+    begun."""
+    return reader.refresh() and reader.mark(LOADED) > START
