@@ -67,6 +67,7 @@ from connectors.spark.schema_settings import (
 )
 from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
+_PARQUET_SCHEMES = frozenset({"file", "s3", "s3a", "s3n", "gs", "gcs"})
 _MAX_CLUSTER_COLUMNS = 4
 _NOT_WIDER = "readers of parquet tables expect one type; use table.format=delta"
 
@@ -529,6 +530,10 @@ def _parse_place(values: Mapping[str, Any]) -> tuple[str, str]:
         raise ConfigError.invalid(
             "table.location", location, f"Iceberg needs a catalog to commit safely to tables on S3; set {CATALOG} instead"
         )
+    scheme, is_uri, _ = location.partition("://")
+    if table_format == PARQUET and is_uri and scheme not in _PARQUET_SCHEMES:
+        expected = "Expected a directory, s3://, or gs:// for Parquet: nothing else keeps two tasks from writing the same records"
+        raise ConfigError.invalid("table.location", location, expected)
     return location, ""
 
 

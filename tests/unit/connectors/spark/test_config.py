@@ -307,3 +307,14 @@ def test_a_table_of_the_iceberg_sink_that_is_listed_twice_counts_once() -> None:
     routes = parse_iceberg_config({**ICEBERG, "iceberg.tables": "db.t, db.u, db.t"}).routes
     assert routes is not None
     assert routes.tables == ("db.t", "db.u")
+
+
+@pytest.mark.parametrize("location", ["hdfs://h/x", "ftp://x/y", "abfss://a@b/c"])
+def test_parquet_tables_in_other_file_systems_are_refused(location: str) -> None:
+    with pytest.raises(ConfigError, match="Expected a directory, s3://, or gs:// for Parquet"):
+        parse_config({"name": "lake", "topics": "t", "table.format": "parquet", "table.location": location})
+
+
+@pytest.mark.parametrize("location", ["/lake", "file:///lake", "s3://b/lake", "s3a://b/lake", "gs://b/lake"])
+def test_parquet_tables_in_known_file_systems_are_accepted(location: str) -> None:
+    assert parse_config({"name": "lake", "topics": "t", "table.format": "parquet", "table.location": location}).location
