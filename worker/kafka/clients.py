@@ -66,8 +66,7 @@ _NEEDED = {
     KafkaError.GROUP_AUTHORIZATION_FAILED: "READ on the group",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "WRITE and DESCRIBE on the transactional id",
 }
-_ADDRESS = re.compile(r"^\w+://\S+: ")
-_BROKER = re.compile(r"(?:GroupCoordinator(?:/\w+)?: )?(?:\w+://)?(?P<address>[^\s/]+:\d+)(?:/\w+)?: ")
+_BROKER = re.compile(r"^(?:GroupCoordinator(?:/\w+)?: )?(?:\w+://)?(?P<address>[^\s/]+:\d+)(?:/\w+)?: ")
 _CLOSED = " in state UP"
 """Says that a connection ended that had worked; the client connects again."""
 _ADVICE = re.compile(r",? verify that .*?(?= \(after|$)|\s*\(after \d+ms in state \w+\).*$", re.S)
@@ -167,7 +166,7 @@ def kafka_error(error: KafkaError, what: str, bootstrap: str, cause: KafkaError 
 
 def _reason(error: KafkaError) -> str:
     """Returns the client's text without its address prefix, its state, and advice about settings that have other names here."""
-    return _ADVICE.sub("", _ADDRESS.sub("", str(error.str())))
+    return _ADVICE.sub("", _BROKER.sub("", str(error.str())))
 
 
 class LastReport:
@@ -215,7 +214,7 @@ class BrokerNotices:
         # too early. What it says of a single broker is reliable.
         text = str(error.str())
         if code in UNREACHABLE and _CLOSED not in text and (broker := _BROKER.match(text)):
-            self._unreachable(broker["address"], _reason(error).removeprefix(broker[0]))
+            self._unreachable(broker["address"], _reason(error))
         else:
             log.debug("Kafka client: %s", error)
         return None

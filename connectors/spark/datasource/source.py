@@ -381,12 +381,15 @@ class SpoolBatchReader(_SpoolRows, DataSourceReader):
             raise ConfigError("Only a stream has batches with bounds: use spark.readStream")
         reader = SpoolReader(options.spool.location)
         process = SpoolerProcess(options, SpoolerMode.LOAD)
-        if reader.refresh() and reader.mark(PLANNED) > START and reader.mark(LOADED) == START:
+        exists = reader.refresh()
+        # The index knows only tasks that have begun, so the mark is set once a process has said that all have loaded.
+        is_loaded = exists and reader.mark(LOADED) > START
+        if exists and not is_loaded and reader.mark(PLANNED) > START:
             raise DataError(
                 f"a stream has read the spool {reader.directory}, so that it has changes, too: give the load a spool of its own, "
                 "or delete this one"
             )
-        if not _is_complete(reader):
+        if not is_loaded:
             _take_lock(reader)
             try:
                 process.ensure_running()
@@ -403,9 +406,3 @@ class SpoolBatchReader(_SpoolRows, DataSourceReader):
         end = reader.load_end() or reader.end
         reader.set_mark(LOADED, end)
         return self._partitions(options, reader, reader.slices(START, end))
-
-
-def _is_complete(reader: SpoolReader) -> bool:
-    """Whether a process has said that all tasks of the connector have loaded what existed. The index knows only tasks that have
-    begun."""
-    return reader.refresh() and reader.mark(LOADED) > START

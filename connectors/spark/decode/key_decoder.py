@@ -70,7 +70,7 @@ class KeyDecoder:
             return scatter([(where, self._with_schema(prefix, payloads)) for prefix, where, payloads in groups], len(keys))
         lines = [k for k in keys if k is not None]
         objects = sum(line.startswith(b"{") for line in lines)
-        if objects not in (0, len(lines)) or b"null" in lines:
+        if objects not in (0, len(lines)):
             raise NotBatchable
         if not objects:
             lines = [_wrap(line, self._schemas.key_name()) for line in lines]

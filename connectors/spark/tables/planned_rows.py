@@ -86,9 +86,8 @@ def split_bad_records(
     for part, one in zip(parts, changes, strict=True):
         removed = [at for at in part if at in found] if found else []
         bad_records += [BadRecord.of(*one.location(at - part.start), found[at]) for at in removed]
-        if removed:
-            one = one.filter(pa.array([at not in found for at in part])).without_empty_columns()
-        if one.num_rows:
-            # A field that only keys of bad records have, maybe in another batch, would make the others fail.
-            good.append(replace(one, keys=one.without_empty_columns().keys))
+        # A field that only keys of bad records have, maybe in another batch, would make the others fail.
+        cleaned = one.filter(pa.array([at not in found for at in part])).without_empty_columns() if found else one
+        if cleaned.num_rows:
+            good.append(cleaned if removed else replace(one, keys=cleaned.keys))
     return good, bad_records

@@ -36,7 +36,7 @@ class FileTableSettings:
     layout: WantedLayout
     compaction: CompactionSettings
     upkeep_interval_s: float
-    deleted_retention_ms: int = 0
+    deleted_retention_ms: int
 
     @property
     def row_group(self) -> int:

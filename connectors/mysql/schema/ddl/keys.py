@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from connectors.mysql.schema.ddl.tokens import Cursor, TokenKind
 from connectors.mysql.schema.model import PRIMARY, Column, Index
 
-_TYPES_WITH_LENGTH = frozenset({"CHAR", "VARCHAR", "NCHAR", "NVARCHAR", "BINARY", "VARBINARY"})
-"""A prefix as long as the column is the whole column. The server never indexes a whole TEXT or BLOB."""
+_TYPES_WITH_LENGTH = frozenset(
+    {"CHAR", "CHARACTER", "VARCHAR", "VARCHARACTER", "NATIONAL", "NCHAR", "NVARCHAR", "BINARY", "VARBINARY"}
+)
+"""First words of types whose prefix may be the whole column. The server never indexes a whole TEXT or BLOB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,12 @@ class Watched:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.harness = SourceHarness(FileStreamSourceTask(), {"file": str(file), "topic": "t"}).start()
+        self.task = FileStreamSourceTask()
+        self.harness = SourceHarness(self.task, {"file": str(file), "topic": "t"}).start()
         if file.exists():
             self.harness.poll_records(len(file.read_bytes().splitlines()))
         # As after some polls without a line.
-        self.harness.task._poll_interval_s = MAX_POLL_INTERVAL_S  # type: ignore[attr-defined]  # the task's own
+        self.task._poll_interval_s = MAX_POLL_INTERVAL_S
         self.found: list[SourceRecord] = []
         self._thread = threading.Thread(target=self._poll, name="polling")
         self._thread.start()
@@ -115,7 +116,7 @@ def test_a_line_is_read_soon_after_a_quiet_period(watched: Watch) -> None:
         more.write(b"new\n")
     one.join()
     assert one.values() == ["new"]
-    assert one.harness.task._poll_interval_s == MIN_POLL_INTERVAL_S  # type: ignore[attr-defined]  # the next is looked for at once
+    assert one.task._poll_interval_s == MIN_POLL_INTERVAL_S  # the next is looked for at once
 
 
 def test_a_new_file_is_detected_soon(watched: Watch) -> None:
@@ -145,7 +146,7 @@ def test_an_incomplete_line_is_returned_after_its_end(watched: Watch) -> None:
     with one.file.open("ab") as more:
         more.write(b"ne")
         more.flush()
-        eventually(lambda: one.harness.task._splitter.pending_bytes == 2, "the beginning is read")  # type: ignore[attr-defined]  # its own
+        eventually(lambda: one.task._splitter.pending_bytes == 2, "the beginning is read")
         more.write(b"w\n")
     one.join()
     assert one.values() == ["new"]

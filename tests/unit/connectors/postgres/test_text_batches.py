@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -96,7 +97,7 @@ def batch(rows: TableRows, lines: list[str]) -> TextRecords:
     source = Struct(block.SOURCE, block.source_values("1", "p", "d", "public", "t"))
     partition, offset, time = {"server": "p"}, {"lsn": 1}, EventTime(1, 2, 3)
     decode = snapshot_decoder(rows)
-    create = lambda: decode(lines, source, partition, offset, 1, 2, 3)  # noqa: E731
+    create = partial(decode, lines, source, partition, offset, 1, 2, 3)
     return TextBatches(rows).records(lines, traits, source, time, partition, offset, create)
 
 

@@ -130,6 +130,8 @@ def test_alter_table_changes_columns_like_the_server(action: str, names: str) ->
         ("CREATE TABLE t (a VARCHAR(40) NOT NULL, id INT NOT NULL, UNIQUE (a(10)), UNIQUE (id))", "ADD z INT", ("id",)),
         ("CREATE TABLE t (a VARCHAR(40) NOT NULL, id INT NOT NULL, UNIQUE (a(40)), UNIQUE (id))", "ADD z INT", ("a",)),
         ("CREATE TABLE t (a TEXT NOT NULL, i INT NOT NULL, UNIQUE (a(9)))", "CHANGE a b TEXT NOT NULL, ADD UNIQUE (i)", ("i",)),
+        ("CREATE TABLE t (a NATIONAL CHAR VARYING(9) NOT NULL, i INT NOT NULL, UNIQUE (a(9)), UNIQUE (i))", "ADD z INT", ("a",)),
+        ("CREATE TABLE t (a CHARACTER VARYING(9) NOT NULL, i INT NOT NULL, UNIQUE (a(9)), UNIQUE (i))", "ADD z INT", ("a",)),
         ("CREATE TABLE t (a BLOB NOT NULL, id INT NOT NULL, UNIQUE (a(10), id))", "ADD z INT", ("a", "id")),
         ("CREATE TABLE t (a BLOB NOT NULL, b INT NOT NULL, UNIQUE u (a(9), b), UNIQUE (b))", "DROP a", ("b",)),
         ("CREATE TABLE t (id SERIAL)", "ADD z INT", ("id",)),

@@ -86,7 +86,7 @@ class Format:
 
 
 def open_table(form: Format) -> FileTable[View, Any]:
-    settings = FileTableSettings("c", True, False, 100, _ANY, _ANY, 0)
+    settings = FileTableSettings("c", True, False, 100, _ANY, _ANY, 0, 0)
     any_form: Any = form
     table: FileTable[View, Any] = FileTable(any_form, settings, lambda topic: TopicIdentity("cluster", "id"))
     table.load([])

@@ -123,7 +123,7 @@ class FakeDelta:
     def open(self, connector: str = "c", *, min_files: int = 0) -> FileTable[DeltaView, TableChange]:
         """The table as a new task opens it, to append to it."""
         merging = CompactionSettings(min_files=min_files)
-        settings = FileTableSettings(connector, False, False, 1000, WantedLayout(), merging, 0)
+        settings = FileTableSettings(connector, False, False, 1000, WantedLayout(), merging, 0, 0)
         session: Any = SimpleNamespace(_jvm=None, _jsparkSession=None)
         search: Any = None
         form = DeltaTableFormat(session, str(self.folder), "t", settings, search)

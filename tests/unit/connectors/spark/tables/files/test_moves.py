@@ -184,7 +184,7 @@ class Format:
 def table_of(case: Case) -> FileTable[View, TableChange]:
     """The table at version 1."""
     any_: Any = None
-    settings = FileTableSettings("c", True, False, 100, any_, any_, 0)
+    settings = FileTableSettings("c", True, False, 100, any_, any_, 0, 0)
     form: Any = Format(case)
     table: FileTable[View, TableChange] = FileTable(form, settings, lambda topic: None)
     table.view = View(

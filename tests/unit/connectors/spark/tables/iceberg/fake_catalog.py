@@ -70,7 +70,7 @@ class FakeCatalog:
     def open(self, *, expire_interval_s: float = 0) -> FileTable[IcebergView, IcebergChange]:
         """The table as a new task opens it."""
         merging = CompactionSettings(min_files=0)
-        settings = FileTableSettings("c", False, False, 1000, WantedLayout(), merging, expire_interval_s)
+        settings = FileTableSettings("c", False, False, 1000, WantedLayout(), merging, expire_interval_s, 0)
 
         def no_session() -> Any:
             raise AssertionError("the fake needs no Spark")
