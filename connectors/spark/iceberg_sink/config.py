@@ -127,7 +127,8 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
     }
     changelog = None if config.changelog is None else replace(config.changelog, **common)
     if (table := next(filter(config.is_changelog, routes.tables), None)) is not None:
-        raise ConfigError.invalid(TABLES, table, "the name is that of a changelog, because write.mode is both")
+        way_out = f"the name is that of a changelog; leave it out, or set {config_keys.CHANGELOG_SUFFIX}"
+        raise ConfigError.invalid(TABLES, table, way_out)
     config = replace(config, routes=routes, table=replace(config.table, **common), changelog=changelog)
     own = {table: _parse_table(props, table, config.of_table(table)) for table in _named_tables(props)}
     config = replace(config, tables=own)

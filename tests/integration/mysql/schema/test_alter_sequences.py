@@ -162,3 +162,15 @@ def test_model_stays_equal_to_the_server_through_random_alterations(modeled: Mod
                 except AssertionError as e:
                     raise AssertionError(f"after {executed[-8:]}: {e}") from e
     assert len(executed) == _STATEMENTS
+
+
+@pytest.mark.parametrize(
+    "indexed",
+    [
+        "VARCHAR(9)", "CHARACTER VARYING(9)", "NATIONAL VARCHAR(9)", "NCHAR VARYING(9)", "VARCHAR(9) BINARY", "VARBINARY(9)",
+        "CHAR(9)", "VARCHAR(40)", "BINARY(40)", "TEXT", "BLOB",
+    ],
+)  # fmt: skip
+def test_an_index_of_a_prefix_follows_those_of_whole_columns(modeled: ModeledDatabase, indexed: str) -> None:
+    modeled.execute(f"CREATE TABLE t (a {indexed} NOT NULL, i INT NOT NULL, UNIQUE (a(9)), UNIQUE (i))")
+    modeled.assert_equal("t")
