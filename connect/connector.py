@@ -177,6 +177,12 @@ class SinkConnector(Connector):
         :meth:`SourceConnector.alter_offsets`; the default returns True."""
         return True
 
+    def reset_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """Called instead of :meth:`alter_offsets` when all offsets are reset: ``offsets`` has None for each partition of the
+        sink's topics, and of its group. A sink that stores offsets itself also deletes those of partitions that no longer exist.
+        The default calls :meth:`alter_offsets`."""
+        return self.alter_offsets(config, offsets)
+
     def verification(self, config: Mapping[str, str]) -> VerifiableSink | None:
         """Returns how ``sluice verify`` reads what the connector writes; None if it cannot. Called on an instance that was
         never started."""

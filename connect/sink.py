@@ -208,6 +208,11 @@ class SinkTask(ABC):
     """Set to True in a task that must not receive a value that a converter changed silently: its converters then have
     ``conversion.strict=true``, unless the connector sets it."""
 
+    allows_offset_resets: ClassVar[bool] = True
+    """Set to False in a task that must not continue behind records that it did not get. ``auto.offset.reset`` then says only
+    where a partition without a committed offset starts. If the topic does not have the next offset, because retention
+    overtook the task or the topic was recreated, the worker calls :meth:`explain_missing_offset`, and the task fails."""
+
     context: SinkTaskContext
     pending_work: PendingWork | None = None
     """Work that waits although ``put`` and ``pre_commit`` return, if the task has some. Set it in the constructor or in
@@ -258,6 +263,11 @@ class SinkTask(ABC):
     def close_partitions(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:
         """Called when these partitions are revoked; their offsets are already committed. With ``lost``, another task may own them
         already, so nothing more may be written for them."""
+
+    def explain_missing_offset(self, partition: TopicPartition, offset: int) -> None:
+        """Called when the topic does not have the offset from which the partition would be read next, unless the task
+        :attr:`allows_offset_resets`. Raises ConnectError that says why; otherwise, the worker fails the task with the client's
+        words."""
 
     def lag(self) -> dict[TopicPartition, int] | None:
         """Returns, per partition, the number of records that ``put`` received and that are not visible at the destination yet;

@@ -61,8 +61,8 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_collection() -> None:
-    # While tests are collected there is no garbage, and afterwards a full collection would take a second, because it visits
-    # thousands of tests.
+    # While tests are collected there is no garbage, and afterwards each full collection would take a second, because it visits
+    # thousands of tests: so they stay frozen.
     gc.disable()
 
 
@@ -72,7 +72,6 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    gc.unfreeze()
     if (owner := config.stash.get(_owner, None)) is not None:
         owner.close()
 

@@ -175,9 +175,10 @@ class Executor(Protocol):
         and with ``task.class`` and a sink's topics. The future fails with the connector's error, which is also reported as
         FAILED, or with IllegalStateError when the connector does not run here."""
 
-    def alter_offsets(self, spec: ConnectorSpec, offsets: Sequence[OffsetPair]) -> Future[bool]:
-        """Calls ``alter_offsets`` of the connector's class. For sinks, partitions are those of the REST API (kafka_topic,
-        kafka_partition) and offsets kafka_offset. The future fails with UnsupportedError or the connector's error."""
+    def alter_offsets(self, spec: ConnectorSpec, offsets: Sequence[OffsetPair], *, reset: bool = False) -> Future[bool]:
+        """Calls ``alter_offsets`` of the connector's class, or ``reset_offsets`` of a sink. For sinks, partitions are those of
+        the REST API (kafka_topic, kafka_partition) and offsets kafka_offset. The future fails with UnsupportedError or the
+        connector's error."""
 
     def start_task(self, start_id: int, spec: TaskSpec) -> None:
         """Starts a task; its states are reported."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import time
 from pathlib import Path
 
 from connect.errors import ConfigError
 
+_PROBED_S = 0.001
 WRITER, READER = "writer", "reader"
 LOCATION_KEY = "spool.location"
 _REMEDY = {
@@ -42,7 +44,7 @@ class SpoolLock:
         except OSError as e:
             raise ConfigError.invalid(LOCATION_KEY, self._directory, f"the directory cannot be created: {e.strerror}") from e
         descriptor = self._open()
-        if not _try(descriptor, fcntl.LOCK_EX):
+        if not _take(descriptor):
             holder = os.pread(descriptor, 200, 0).decode("utf-8", "replace").strip()
             os.close(descriptor)
             raise ConfigError.invalid(
@@ -79,6 +81,16 @@ class SpoolLock:
             raise ConfigError.invalid(
                 LOCATION_KEY, self._directory, f"the directory cannot be written to: {e.strerror} ({self._path})"
             ) from e
+
+
+def _take(descriptor: int) -> bool:
+    """Takes the lock, if no other process has it. One that only asks whether it is free shares it for a moment."""
+    while not _try(descriptor, fcntl.LOCK_EX):
+        if not _try(descriptor, fcntl.LOCK_SH):
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        time.sleep(_PROBED_S)
+    return True
 
 
 def _try(descriptor: int, how: int) -> bool:

@@ -275,10 +275,14 @@ def _of_texts(schema: Schema, kind: TextKind, texts: pa.StringArray) -> pa.Array
 
 def _decimals(schema: Schema, texts: pa.StringArray) -> pa.Array | None:
     if schema.name == DECIMAL and 0 <= decimal_scale(schema) <= _MAX_DIGITS:
-        # Arrow takes a number with more digits than fit as another number.
+        # Arrow takes a number with more digits than fit as another number, in 128 bits also with the zeros of the scale.
         if _longest(texts) > _MAX_DIGITS and _longest(pc.replace_substring_regex(texts, "[-.]", "")) > _MAX_DIGITS:
             raise NotInColumns
-        return texts.cast(pa.decimal128(_MAX_DIGITS, decimal_scale(schema)))
+        wide = texts.cast(pa.decimal256(2 * _MAX_DIGITS, decimal_scale(schema)))
+        try:
+            return wide.cast(pa.decimal128(_MAX_DIGITS, decimal_scale(schema)))
+        except pa.ArrowInvalid:
+            raise NotInColumns from None
     if schema.name == _VARIABLE_SCALE:
         if not pc.all(pc.match_substring_regex(texts, _DIGITS), min_count=0).as_py():
             raise NotInColumns

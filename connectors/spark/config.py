@@ -19,9 +19,12 @@ from connectors.spark.config_keys import (
     CATALOG,
     CHANGELOG_SUFFIX,
     CLUSTER_COLUMNS,
+    COLUMN_MAPPING,
+    COLUMN_MAPPING_DEFAULT,
     CONF_PREFIX,
     DELETED,
     DELETED_RETENTION,
+    DELTA,
     ENGINE,
     EXECUTORS,
     FORMAT_VERSION,
@@ -88,8 +91,31 @@ def _parse_table_freshness(props: Mapping[str, str]) -> dict[str, int]:
     return found
 
 
-def parse_spark_config(values: Mapping[str, Any], conf: Mapping[str, str], s3: S3Settings | None) -> SparkConfig:
-    """How to connect to Spark, from parsed keys and the settings of ``spark.conf.``."""
+REBASE_IN_READ = "spark.sql.parquet.datetimeRebaseModeInRead"
+REQUIRED_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    REBASE_IN_READ: "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+"""Settings of every session, on which the rows that are written and read depend."""
+_INSTEAD = {
+    "spark.sql.session.timeZone": "; a query converts times with from_utc_timestamp and to_utc_timestamp",
+    "spark.sql.ansi.enabled": "; a query replaces values that do not fit with try_cast, try_divide, and other try_ functions",
+}
+
+
+def parse_spark_config(
+    values: Mapping[str, Any], conf: Mapping[str, str], s3: S3Settings | None, *, free: Collection[str] = ()
+) -> SparkConfig:
+    """How to connect to Spark, from parsed keys and the settings of ``spark.conf.``. Raises ConfigError if one has another value
+    than the required one, unless it is ``free``."""
+    for key, required in REQUIRED_SETTINGS.items():
+        given = conf.get(key, required)
+        if given != required and key not in free:
+            what = f"Expected {required}, on which written and read values depend. Remove the key{_INSTEAD.get(key, '')}"
+            raise ConfigError.invalid(CONF_PREFIX + key, given, what)
     return SparkConfig(
         master=values["spark.master"],
         remote=values["spark.remote"],
@@ -122,6 +148,8 @@ class WantedLayout:
     partition_columns: tuple[str, ...] = ()
     cluster_columns: tuple[str, ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
+    plain_names: bool = False
+    """Whether they are Delta tables without column mapping, which allow few characters in names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,12 +363,17 @@ def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = N
     properties = tuple(
         (k.removeprefix(PROPERTIES_PREFIX), v) for k, v in sorted(props.items()) if k.startswith(PROPERTIES_PREFIX)
     )
+    for prefix in (PROPERTIES_PREFIX, CONF_PREFIX):
+        if prefix in props:
+            raise ConfigError.invalid(prefix, props[prefix], f"Unknown key; expected {prefix}<key>")
     if properties and values["table.format"] == PARQUET:
         raise ConfigError.invalid(PROPERTIES_PREFIX + properties[0][0], properties[0][1], "parquet tables have no properties")
     merges = values["compaction.min.files"] != 0
     for key in ("compaction.target.file.bytes", "compaction.min.files"):
         if key in props and merges and values["table.format"] == PARQUET:
             raise ConfigError.invalid(key, props[key], "files of parquet tables are not merged; remove it, and set freshness.ms")
+    mapping = dict(properties).get(COLUMN_MAPPING, dict(spark.conf).get(COLUMN_MAPPING_DEFAULT, "none"))
+    has_plain_names = values["table.format"] == DELTA and mapping == "none"
     config = SparkSinkConfig(
         connector=props.get("name", "spark-sink"),
         spark=spark,
@@ -348,8 +381,8 @@ def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = N
         location=location,
         catalog=catalog,
         name_format=values["table.name.format"],
-        table=_parse_table_config(values, UPSERT if is_both else mode, properties),
-        changelog=_parse_table_config(values, APPEND, properties) if is_both else None,
+        table=_parse_table_config(values, UPSERT if is_both else mode, properties, plain_names=has_plain_names),
+        changelog=_parse_table_config(values, APPEND, properties, plain_names=has_plain_names) if is_both else None,
         changelog_suffix=values[CHANGELOG_SUFFIX],
         freshness_ms=values[FRESHNESS],
         table_freshness_ms=_parse_table_freshness(props),
@@ -382,7 +415,9 @@ def check_schemas(config: SparkSinkConfig) -> None:
         check_renames(table.schema.renames, columns, table.rescue_column)
 
 
-def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[tuple[str, str], ...]) -> TableConfig:
+def _parse_table_config(
+    values: Mapping[str, Any], mode: str, properties: tuple[tuple[str, str], ...], *, plain_names: bool
+) -> TableConfig:
     parquet = values["table.format"] == PARQUET
     if parquet and mode != APPEND:
         raise ConfigError.invalid("write.mode", values["write.mode"], "a parquet table can only append; use table.format=delta")
@@ -408,7 +443,9 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         reason = f"{values['table.format']} tables have no branches; use table.format=iceberg"
         raise ConfigError.invalid(BRANCH, values[BRANCH], reason)
     keys = values["key.columns"]
-    layout = replace(_parse_layout(values), properties=properties)
+    if mode != APPEND and isinstance(keys, list) and values["delete.field"] in filter(None, keys):
+        raise ConfigError.invalid("delete.field", values["delete.field"], "it is no column, so it cannot be one of key.columns")
+    layout = replace(_parse_layout(values), properties=properties, plain_names=plain_names)
     return TableConfig(
         write_mode=mode,
         key_columns=tuple(filter(None, keys)) if isinstance(keys, list) else (),

@@ -51,6 +51,8 @@ REMOVED_KEYS: Mapping[str, str] = {
 """Keys of earlier releases, and what to do instead."""
 CONF_PREFIX = "spark.conf."
 CATALOG = "table.catalog"
+COLUMN_MAPPING = "delta.columnMapping.mode"
+COLUMN_MAPPING_DEFAULT = "spark.databricks.delta.properties.defaults.columnMapping.mode"
 BRANCH, MAIN_BRANCH = "table.branch", "main"
 PROPERTIES_PREFIX = "table.properties."
 FORMAT_VERSION = "format-version"
@@ -122,8 +124,17 @@ def _check_name_format(name: str, value: object) -> None:
         if variable not in NAME_VARIABLES:
             known = ", ".join("${" + v + "}" for v in NAME_VARIABLES)
             raise ConfigError.invalid(name, value, f"unknown variable ${{{variable}}}; use {known}")
-    if not text or "/" in VARIABLE.sub("", text):
+    rest = VARIABLE.sub("", text)
+    if "${" in rest:
+        raise ConfigError.invalid(name, value, "a variable has no closing brace")
+    if not text or "/" in rest:
         raise ConfigError.invalid(name, value, "Expected a table name without slashes")
+
+
+def _check_keys(name: str, value: object) -> None:
+    columns = [column for column in value if column] if isinstance(value, list) else []
+    if len(set(columns)) < len(columns):
+        raise ConfigError.invalid(name, ",".join(columns), "a column is named twice")
 
 
 def _check_suffix(name: str, value: object) -> None:
@@ -136,6 +147,8 @@ def _check_metadata(name: str, value: object) -> None:
     for column in value if isinstance(value, list) else ():
         if column not in (*METADATA_COLUMNS, NO_METADATA):
             raise ConfigError.invalid(name, column, f"Expected some of {', '.join(METADATA_COLUMNS)}, or {NO_METADATA}")
+    if isinstance(value, list) and NO_METADATA in value and len(value) > 1:
+        raise ConfigError.invalid(name, ",".join(value), f"Expected either columns or {NO_METADATA}")
 
 
 def _check_rescue_column(name: str, value: object) -> None:
@@ -195,7 +208,7 @@ def config_def() -> ConfigDef:
              "both writes two tables, one with append and one with upsert.")  # fmt: skip
     d.define(CHANGELOG_SUFFIX, t.STRING, "_changelog", validator=_check_suffix, importance=low, group="Table",
              doc="Suffix that write.mode=both adds to a table's name for the table that keeps every event.")  # fmt: skip
-    d.define("key.columns", t.LIST, "", importance=high, group="Table",
+    d.define("key.columns", t.LIST, "", validator=_check_keys, importance=high, group="Table",
              doc="Columns that identify a row, unless write.mode=append. Default: the fields of the record key.")  # fmt: skip
     d.define("upsert.index.max.keys", t.LONG, 50_000_000, validator=at_least(0), importance=low, group="Table",
              doc="Maximum number of rows of a table whose keys the task indexes (16 to 24 bytes each) to find the rows that an "

@@ -81,13 +81,20 @@ class SparkSink(SinkConnector):
         Existing rows stay. An upsert table ends up the same after moving offsets back; an append table would get the rows a
         second time, which is refused unless ``append.replay=repeat``.
         """
+        return self._move_offsets(config, offsets, reset=False)
+
+    def reset_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """Deletes the offsets of all partitions of these topics from the tables, also of those that a recreated topic lacks."""
+        return self._move_offsets(config, offsets, reset=True)
+
+    def _move_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None], *, reset: bool) -> bool:
         parsed = self.parse(config)
         from connectors.spark import session
         from connectors.spark.tables.move_offsets import move_offsets
 
         lease = None if parsed.table_format == PARQUET else session.lease(parsed.spark)
         try:
-            move_offsets(parsed, lease, offsets)
+            move_offsets(parsed, lease, offsets, reset=reset)
         finally:
             if lease is not None:
                 lease.release()

@@ -165,6 +165,16 @@ def _storage_advice(text: str) -> str | None:
     )
 
 
+def is_damaged_parquet(error: OSError) -> bool:
+    """Whether Arrow read a Parquet file whose metadata is damaged, for which it has no class of its own."""
+    return "Couldn't deserialize thrift" in str(error)
+
+
+def is_forbidden(error: BaseException) -> bool:
+    """Whether a local file system, or an object store, refuses Arrow to read a file."""
+    return isinstance(error, PermissionError) or "ACCESS_DENIED" in str(error)
+
+
 def root_cause(text: str) -> str:
     """The last ``Caused by`` of a Java trace, else its first meaningful line, without stack frames."""
     causes = re.findall(r"^\s*Caused by: (.+)$", text, re.MULTILINE)

@@ -1,16 +1,21 @@
-"""The addresses of standalone Spark masters in ``spark.master``."""
+"""The forms of ``spark.master`` that are checked: the addresses of standalone masters, and Spark inside the worker."""
 
 from __future__ import annotations
+
+import re
 
 from connect.errors import ConfigError
 
 _SCHEME = "spark://"
 _PORT = 7077
+_LOCAL = re.compile(r"local(\[(\*|[1-9][0-9]*)(,[1-9][0-9]*)?\])?|local-cluster\[[0-9, ]+\]")
 
 
 def parse_masters(key: str, text: str) -> list[tuple[str, int]]:
     """Host and port of each master in ``spark://host:port[,host:port...]``; none for other kinds of masters. Raises ConfigError,
-    with the key, for an address without a host or with a port that is no number."""
+    with the key, for an address without a host or with a port that is no number, and for an unknown form of ``local``."""
+    if text.startswith("local") and not _LOCAL.fullmatch(text):
+        raise ConfigError.invalid(key, text, "expected local, local[<threads>], or local[*]")
     if not text.startswith(_SCHEME):
         return []
     found = []

@@ -98,7 +98,7 @@ class TableSink:
             bad_records = [*one.bad_records, *unnamed]
             if not bad_records:
                 continue
-            reports = self._errant_records.refuse(bad_records)
+            reports = [*self._errant_records.refuse(one.bad_records), *self._refuse(unnamed)]
             # The tables' commits cover the offsets of bad records so that they are not reported again.
             tables = self.tables.of_topic(one.topic)
             for table in tables:
@@ -186,6 +186,10 @@ class TableSink:
     def position(self, partition: TopicPartition) -> int | None:
         """Returns the offset after the last received record; None before the first."""
         return self._offsets.position(partition)
+
+    def positions(self) -> Offsets:
+        """Returns those of all partitions that have one."""
+        return self._offsets.positions()
 
     def continue_from(self, offsets: Offsets) -> None:
         """Records are received from these offsets on; their tables have those below."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from connect.backoff import Backoff
@@ -21,11 +21,12 @@ from connectors.spark.config_keys import PARQUET
 from connectors.spark.delivery.errant_records import SparkErrantRecords
 from connectors.spark.delivery.metrics import task_metrics
 from connectors.spark.delivery.sink_tables import SinkTables
-from connectors.spark.delivery.start_offsets import find_start_offsets
+from connectors.spark.delivery.start_offsets import check_positions, find_start_offsets
+from connectors.spark.delivery.topic_watch import TopicWatch
 from connectors.spark.delivery.worker_requests import BUFFER_IS_FULL, Consumption, OffsetRequests
 from connectors.spark.executors.engine import ExecutorEngine
 from connectors.spark.sink import TableSink
-from connectors.spark.tables.find_tables import find_tables
+from connectors.spark.tables.own_tables import find_own_tables
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class SparkSinkTask(SinkTask):
 
     reports_raw = True
     needs_exact_values = True
+    allows_offset_resets = False
 
     def parse(self, config: Mapping[str, str]) -> SparkSinkConfig:
         """Parses the connector's configuration."""
@@ -64,17 +66,36 @@ class SparkSinkTask(SinkTask):
         converters = self.context.key_converter, self.context.value_converter
         self.sink = TableSink(self._config, owner, tables, converters, errant_records, self._clock)
         self.engine = ExecutorEngine(
-            self._config, self.context, self.sink, self._consumption, self._lease, owner, self._clock, self.pending_work
+            self._config,
+            self.context,
+            self.sink,
+            self._consumption,
+            self._lease,
+            owner,
+            self._clock,
+            self.pending_work,
+            self._check_positions,
         )
+        self._watch = TopicWatch(owner, self.context.topic_identities, self._identities, self.sink.positions, self._clock)
         self._has_found_tables = False
         self._is_stopping = False
         self._received_before = 0
+        self._passed_over: set[TopicPartition] = set()
+        """Partitions of which records came while executors wrote, and none since."""
         self._failure: BaseException | None = None
 
     def _identify(self, topic: str) -> TopicIdentity | None:
         if topic not in self._identities:
             self._identities |= self.context.topic_identities([topic])
         return self._identities.get(topic)
+
+    def _check_positions(self, positions: Offsets) -> None:
+        check_positions(self.context, self._identities, positions)
+
+    def explain_missing_offset(self, partition: TopicPartition, offset: int) -> None:
+        position = max(offset, self.sink.position(partition) or 0)
+        if offset >= 0:
+            self._check_positions({partition: position})
 
     def wants_raw(self) -> bool:
         """True when JsonConverter reads key and value and no transformation needs decoded records."""
@@ -94,7 +115,7 @@ class SparkSinkTask(SinkTask):
         self._identities |= self.context.topic_identities({tp.topic for tp in partitions})
         tables, by_record = self.sink.tables, self._config.names_need_record
         if by_record and not self._has_found_tables:
-            tables.keep_own(find_tables(self._config, self._lease))
+            tables.keep_own(find_own_tables(self._config, self._lease))
             self._has_found_tables = True
         starts = find_start_offsets(tables, self.context, partitions, knows_all_tables=not by_record)
         self.context.offset(starts)
@@ -124,16 +145,24 @@ class SparkSinkTask(SinkTask):
 
     def put_raw(self, batches: Sequence[RawBatch]) -> None:
         self._raise_failure()
-        # Records that arrive while executors write are read again: by them, or by the worker from where they stop.
-        if not self.engine.is_active:
+        if self._takes(TopicPartition(one.topic, one.partition) for one in batches):
             self.sink.receive_raw(batches)
         self._advance()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         self._raise_failure()
-        if not self.engine.is_active:
+        if self._takes(TopicPartition(one.original_topic, one.original_partition) for one in records):
             self.sink.receive(records)
         self._advance()
+
+    def _takes(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether the sink takes records of these partitions. Those that arrive while executors write are read again: by them,
+        or by the worker from where they stop."""
+        if self.engine.is_active:
+            self._passed_over.update(partitions)
+        elif self._passed_over:
+            self._passed_over.difference_update(partitions)
+        return not self.engine.is_active
 
     def _raise_failure(self) -> None:
         """Raises an error of ``pre_commit``, which does not fail the task by itself."""
@@ -148,7 +177,10 @@ class SparkSinkTask(SinkTask):
         self._consumption.limit(self.sink.fill)
         self._requests.send_due(self.sink.moves)
         self.engine.advance()
+        progress = self.sink.received, self.sink.moves
+        self._watch.advance(progress)
         times = [self.sink.next_at(), self._requests.next_at(self.sink.moves), self.engine.next_at()]
+        times.append(self._watch.next_at(progress))
         now = self._clock()
         if self._consumption.is_paused(BUFFER_IS_FULL):
             times.append(now + _PAUSED_CHECK_S)
@@ -175,8 +207,15 @@ class SparkSinkTask(SinkTask):
         except BaseException as e:
             self._failure = e
             raise
-        found = {tp: (self.sink.committed(tp), delivered) for tp, delivered in offsets.items()}
-        return {tp: min(offset, delivered) for tp, (offset, delivered) in found.items() if offset is not None}
+        found = {tp: self._committed(tp, delivered) for tp, delivered in offsets.items()}
+        return {tp: offset for tp, offset in found.items() if offset is not None}
+
+    def _committed(self, partition: TopicPartition, delivered: int) -> int | None:
+        offset = self.sink.committed(partition)
+        has_all = offset == self.sink.position(partition) and not self.engine.is_active
+        if has_all and partition not in self._passed_over:
+            return delivered  # the tables have all records that came here; the worker has left out those after them
+        return None if offset is None else min(offset, delivered)
 
     def _is_idle(self) -> bool:
         if self._is_stopping:
@@ -211,9 +250,11 @@ class SparkSinkTask(SinkTask):
         self._is_stopping = True
 
     def close(self) -> None:
-        engine, sink, lease = (getattr(self, name, None) for name in ("engine", "sink", "_lease"))
+        engine, watch, sink, lease = (getattr(self, name, None) for name in ("engine", "_watch", "sink", "_lease"))
         if engine is not None:
             engine.close()
+        if watch is not None:
+            watch.close()
         if sink is not None:
             sink.close()
         if lease is not None:

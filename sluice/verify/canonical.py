@@ -44,7 +44,7 @@ _INTEGERS = (Type.INT8, Type.INT16, Type.INT32, Type.INT64)
 _DAY_NS = 86_400_000_000_000
 _EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 _DATE_TEXT = re.compile(r"([+-]?\d{4,})-(\d\d)-(\d\d)( BC)?")
-_TIME_TEXT = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?")
+_TIME_TEXT = re.compile(r"(\d{2,}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?")
 _ZONE_TEXT = re.compile(r"(?:Z|([+-])(\d\d)(?::?(\d\d))?(?::?(\d\d))?)")
 _INFINITE = ("infinity", "-infinity")
 # The numbers that Debezium writes for infinite timestamps of PostgreSQL, in microseconds and milliseconds.
@@ -438,11 +438,13 @@ def text_of_time(kind: str, form: int) -> str:
     """Returns a form of the kinds ``date``, ``time``, and ``timestamp`` in ISO 8601. Timestamps are in UTC."""
     if kind == "date":
         return _text_of_days(form)
-    days, ns = divmod(form, _DAY_NS) if kind == "timestamp" else (0, form)
+    days, ns = divmod(form, _DAY_NS) if kind == "timestamp" else (0, abs(form))
     seconds, fraction = divmod(ns, 1_000_000_000)
     digits = f".{fraction:09d}".rstrip("0").rstrip(".")
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{digits}"
-    return text if kind == "time" else f"{_text_of_days(days)} {text}Z"
+    if kind == "time":
+        return f"-{text}" if form < 0 else text
+    return f"{_text_of_days(days)} {text}Z"
 
 
 def _parse_date(text: str) -> tuple[int, str]:
@@ -486,10 +488,11 @@ def _time(value: Any) -> int:
         return (seconds * 1_000_000 + value.microsecond) * 1000
     if isinstance(value, dt.timedelta):
         return _micros(value) * 1000
-    found, rest = _parse_time(value)
+    sign, text = (-1, value[1:]) if value.startswith("-") else (1, value)
+    found, rest = _parse_time(text)
     if rest:
         raise ValueError
-    return found
+    return sign * found
 
 
 def _zoned_time(value: Any) -> int:

@@ -43,6 +43,7 @@ def served(target: str, *options: str) -> Iterator[str]:
         assert code == 0
 
 
+@pytest.mark.long
 def test_page_that_may_only_show_has_no_buttons(worker: WorkerProcess, new_page: NewPage) -> None:
     worker.client.create("shown", SOURCE)
     with served(worker.url, "--read-only") as url:

@@ -42,6 +42,7 @@ def test_page_loaded_in_advance_just_after_it_was_opened_is_shown(worker: Worker
     expect(page.get_by_role("heading", level=1)).to_have_text("c")
 
 
+@pytest.mark.long
 def test_list_that_arrives_just_after_the_overview_was_rendered_is_shown(worker: WorkerProcess, new_page: NewPage) -> None:
     page = page_with_clock(new_page)
     held: list[Route] = []

@@ -32,7 +32,7 @@ def opened(worker: WorkerProcess, new_page: NewPage, tab: str, routes: dict[str,
     return page
 
 
-@pytest.mark.parametrize("tab", ["config", "edit"])
+@pytest.mark.parametrize("tab", ["config", pytest.param("edit", marks=pytest.mark.long)])
 def test_values_are_hidden_until_it_is_known_which_are_secret(worker: WorkerProcess, new_page: NewPage, tab: str) -> None:
     worker.client.create("c", SOURCE)
     sink = {"connector.class": "FileStreamSink", "topics": "lines", "file": "/nowhere/else"}
@@ -90,6 +90,7 @@ def test_log_lines_are_shown_as_text_and_followed(worker: WorkerProcess, new_pag
     page.unroute("**/logs?**")
 
 
+@pytest.mark.long
 def test_dead_letters_are_grouped_and_replayed_after_a_dry_run(worker: WorkerProcess, new_page: NewPage) -> None:
     worker.client.create("c", SOURCE)
     page = new_page("about:blank")

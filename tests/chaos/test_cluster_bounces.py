@@ -40,6 +40,7 @@ THREADS = {"task.executors": "0"}
 ONE_PROCESS = {"task.executors": "1"}
 
 
+@pytest.mark.long
 def test_rolling_restart_neither_loses_nor_repeats_records(tmp_path: Path, broker: EmbeddedBroker) -> None:
     with Cluster(broker, tmp_path, WORKERS, {**QUICK, **AT_LEAST_ONCE, **THREADS}) as cluster:
         cluster.start()

@@ -61,6 +61,7 @@ def find_worker_with_tasks(cluster: Cluster, counting: Counting) -> WorkerProces
 @pytest.mark.parametrize(
     "exactly_once", [pytest.param(False, id="at_least_once", marks=pytest.mark.long), pytest.param(True, id="exactly_once")]
 )
+@pytest.mark.long
 def test_instances_of_a_frozen_worker_move_and_run_only_once(tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool) -> None:
     with Cluster(broker, tmp_path, 2, settings(exactly_once)) as cluster:
         cluster.start()

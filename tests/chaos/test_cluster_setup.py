@@ -36,9 +36,8 @@ def log_of_failed_start(cluster: Cluster) -> str:
 
 
 # tests/integration/worker/test_stores.py has the config topic.
-@pytest.mark.parametrize(
-    "what", [pytest.param("config", marks=pytest.mark.long), "offset", pytest.param("status", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("what", ["config", "offset", "status"])
+@pytest.mark.long
 def test_internal_topic_without_compaction_is_rejected(tmp_path: Path, broker: EmbeddedBroker, what: str) -> None:
     with Cluster(broker, tmp_path, 1, THREADS) as cluster:
         topic = cluster.properties[f"{what}.storage.topic"]
@@ -50,6 +49,7 @@ def test_internal_topic_without_compaction_is_rejected(tmp_path: Path, broker: E
     assert f"{what}.storage.topic" in log
 
 
+@pytest.mark.long
 def test_config_topic_with_two_partitions_is_rejected(tmp_path: Path, broker: EmbeddedBroker) -> None:
     with Cluster(broker, tmp_path, 1, THREADS) as cluster:
         create_topic(broker, cluster.configs_topic, 2, COMPACTED)
@@ -65,6 +65,7 @@ def test_more_replicas_than_brokers_are_rejected(tmp_path: Path, broker: Embedde
     assert "status.storage.replication.factor" in log
 
 
+@pytest.mark.long
 def test_unexpected_authentication_is_reported(tmp_path: Path, broker: EmbeddedBroker) -> None:
     login = {
         "security.protocol": "SASL_PLAINTEXT",
@@ -77,6 +78,7 @@ def test_unexpected_authentication_is_reported(tmp_path: Path, broker: EmbeddedB
     assert "secret1" not in log
 
 
+@pytest.mark.long
 def test_worker_waits_for_an_unavailable_broker_and_shuts_down_on_request(tmp_path: Path, broker: EmbeddedBroker) -> None:
     unused_address = f"{LOOPBACK}:{free_ports(1)[0]}"
     with Cluster(broker, tmp_path, 1, {"bootstrap.servers": unused_address, **THREADS}) as cluster:

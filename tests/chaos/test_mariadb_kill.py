@@ -162,6 +162,7 @@ def snapshot_stream(
         yield stream
 
 
+@pytest.mark.long
 def test_nothing_is_lost_when_the_worker_is_killed_at_random_moments(snapshot_stream: MariaDbStream) -> None:
     """The first kill interrupts the snapshot; the second one comes after the snapshot has begun again.
 

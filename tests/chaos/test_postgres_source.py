@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -90,10 +90,13 @@ def snapshot_stream(tmp_path: Path, broker: EmbeddedBroker, postgres: EmbeddedPo
         yield stream
 
 
-def test_nothing_is_lost_when_the_worker_is_killed_at_random_moments(snapshot_stream: Stream) -> None:
-    """The first kill interrupts the snapshot, during writes; the second one comes after the snapshot has begun again."""
+@pytest.mark.parametrize(
+    "kills", [pytest.param((0, 2), id="twice"), pytest.param(range(WORKER_KILLS), id="often", marks=pytest.mark.long)]
+)
+def test_nothing_is_lost_when_the_worker_is_killed_at_random_moments(snapshot_stream: Stream, kills: Sequence[int]) -> None:
+    """Kill 0 interrupts the snapshot, during writes; kill 1 comes after the snapshot has begun again."""
     stream = snapshot_stream
-    for kill in range(WORKER_KILLS):
+    for kill in kills:
         point = f"postgres.snapshot:{stream.choice.randint(1, 4)}" if kill == 0 else None
         stream.worker.start(point)
         if point is not None:
@@ -112,6 +115,7 @@ def test_nothing_is_lost_when_the_worker_is_killed_at_random_moments(snapshot_st
     stream.assert_nothing_is_lost()
 
 
+@pytest.mark.long
 def test_nothing_is_lost_when_the_database_is_killed(stream: Stream) -> None:
     stream.worker.start()
     stream.source.wait_for_events(1)

@@ -108,7 +108,7 @@ def test_nothing_is_lost_when_worker_and_writer_are_killed_at_random_moments(str
 @pytest.mark.parametrize(
     "point",
     [
-        "sqlite.snapshot",
+        pytest.param("sqlite.snapshot", marks=pytest.mark.long),
         "sqlite.deleted:2",
         # Points of all sources, at which other tests kill a worker in each run.
         pytest.param("source.produced", marks=pytest.mark.long),

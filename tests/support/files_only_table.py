@@ -12,7 +12,7 @@ from pyarrow import fs
 
 from connect.record import TopicPartition
 from connectors.spark.plan.evolution import Columns
-from connectors.spark.tables.delta.change import TableChange
+from connectors.spark.tables.delta.change import DeltaChange
 from connectors.spark.tables.delta.data_files import DataFileWriter
 from connectors.spark.tables.delta.file_format import DeltaFormat
 from connectors.spark.tables.delta.file_target import DeltaFileTarget
@@ -39,6 +39,7 @@ class Storage:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.columns: Columns | None = None
+        self.keys: tuple[str, ...] = ()
         self.adds: dict[str, Mapping[str, Any]] = {}
         self.ends: dict[TopicPartition, int] = {}
         self.order_state = 0
@@ -61,10 +62,15 @@ class FilesOnlyTable:
 
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
         columns = self._storage.columns
-        return TableState(None if columns is None else dict(columns), dict(self._storage.ends), feeds=self.feeds)
+        known = None if columns is None else dict(columns)
+        return TableState(known, dict(self._storage.ends), feeds=self.feeds, keys=self._storage.keys)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         self._storage.columns = columns
+        self.set_keys(keys)
+
+    def set_keys(self, keys: Sequence[str]) -> None:
+        self._storage.keys = tuple(keys)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
         self._storage.columns = columns
@@ -93,7 +99,7 @@ class FilesOnlyTable:
         indexed = self._files({name: upsert.columns[name] for name in upsert.keys})
         find, live, layout = indexed.find, indexed.live, TableLayout(dict(upsert.columns))
         with planned_patch(upsert, find, live, self.order, storage.order_state, fail_unavailable=False) as patch:
-            change, ordered = TableChange(self._writer, layout, patch.rows), patch.ordered
+            change, ordered = DeltaChange(self._writer, layout, patch.rows), patch.ordered
             change.write(patch, live)
         self.unavailable += patch.unavailable
         if self.crashes:
@@ -108,7 +114,7 @@ class FilesOnlyTable:
         storage.version += 1
         return storage.version
 
-    def _apply(self, change: TableChange) -> None:
+    def _apply(self, change: DeltaChange) -> None:
         for removed in change.removes:
             del self._storage.adds[removed["path"]]
         self._storage.adds |= {added["path"]: added for added in change.adds}
@@ -125,7 +131,7 @@ class FilesOnlyTable:
         merged = merge_files(
             indexed.live, sources, columns, indexed.keys, lambda batches: self._writer.write_batches(batches, layout, {})
         )
-        change = TableChange.of_merged(merged, self._writer, layout)
+        change = DeltaChange.of_merged(merged, self._writer, layout)
         self._apply(change)
         indexed.apply_merged(merged, change.adds, change.removes)
 

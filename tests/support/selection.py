@@ -12,11 +12,12 @@ of the budgets per folder (scripts/check_test_seconds.py).
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,8 @@ import pytest
 from tests.support.randomness import SEED, replay_variables
 
 SECONDS_FILE = Path(__file__).parents[1] / "seconds.json"
-SHARE_S = 45 * 60
-"""Seconds of tests in a share: 4,400 seconds took three processes on two cores 25 minutes."""
+SHARE_S = 30 * 60
+"""Seconds of tests in a share: 2,430 seconds took four processes on two cores 27 minutes."""
 
 Seconds = Mapping[str, Mapping[str, float]]
 """By file: the seconds of its fast and of its long tests."""
@@ -76,14 +77,24 @@ def _file_of(item: pytest.Item) -> str:
 
 
 def _order(config: pytest.Config, files: list[str]) -> list[str]:
-    """The longest first, so that no process ends long after the others; shuffled if all run, because no test may need another."""
-    seconds = _read_seconds()
+    """The longest first, so that no process ends long after the others, and unit tests, which need the processor, beside those
+    that wait for services; shuffled if all run, because no test may need another."""
     if config.option.all:
         random.Random(SEED).shuffle(files)
-    else:
-        kind = _FAST if config.option.share is None else _LONG
-        files.sort(key=lambda file: -seconds.get(file, {}).get(kind, 0.0))
-    return files
+        return files
+    known, kind = _read_seconds(), _FAST if config.option.share is None else _LONG
+    seconds = {
+        file: known.get(file, {}).get(kind, 0.0) for file in sorted(files, key=lambda file: -known.get(file, {}).get(kind, 0.0))
+    }
+    units = [file for file in seconds if file.startswith("tests/unit/")]
+    others = [file for file in seconds if not file.startswith("tests/unit/")]
+    return [file for _, file in sorted([*_ends(units, seconds), *_ends(others, seconds)])]
+
+
+def _ends(files: Sequence[str], seconds: Mapping[str, float]) -> Iterator[tuple[float, str]]:
+    """By file: the part of the seconds of all that has passed after it."""
+    total = sum(seconds[file] for file in files) or 1.0
+    return zip(itertools.accumulate(seconds[file] / total for file in files), files, strict=True)
 
 
 def split_into_shares(seconds: Seconds) -> list[set[str]]:

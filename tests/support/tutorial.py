@@ -67,14 +67,24 @@ def read_blocks(page: Path) -> Iterator[Block]:
 class TutorialRun:
     """One reader's folder and terminals. A context manager that ends what still runs."""
 
-    def __init__(self, page: Path, folder: Path, replacements: Mapping[str, str], variables: Mapping[str, str]) -> None:
-        """``replacements`` are made in all texts of the page, longest first; ``variables`` are added to the environment."""
+    def __init__(
+        self,
+        page: Path,
+        folder: Path,
+        replacements: Mapping[str, str],
+        variables: Mapping[str, str],
+        programs: Path | None = None,
+    ) -> None:
+        """``replacements`` are made in all texts of the page, longest first; ``variables`` are added to the environment. The
+        folder ``programs`` comes first in PATH."""
         self.page = page
         self.folder = folder
         self._replacements = dict(sorted(replacements.items(), key=lambda pair: -len(pair[0])))
         self._variables = {
             **{name: value for name, value in os.environ.items() if not name.startswith(_OTHERS_VARIABLES)},
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join(
+                [*([str(programs)] if programs else []), str(Path(sys.executable).parent), os.environ["PATH"]]
+            ),
             "NO_COLOR": "1",
             "COLUMNS": "160",
             "XDG_STATE_HOME": str(folder / ".state"),
@@ -141,11 +151,14 @@ class TutorialRun:
     def _compare(self, expected: str, printed: str, block: Block, last: Block) -> None:
         pattern = _pattern(expected)
         deadline = time.monotonic() + (WAIT_S if block.role == "until" else 0)
+        took = 0.0
         while not pattern.search(_normal(printed)):
             problem = f"expected\n{expected}\nbut the commands of line {last.line} printed\n{printed}{self._logs()}"
             assert time.monotonic() < deadline, self._where(block, problem)
-            time.sleep(0.5)  # a command takes half a second of CPU, which the worker needs
+            time.sleep(max(0.5, took))  # the commands take CPU, which the worker needs
+            began = time.monotonic()
             printed = self._execute(self._replaced(last.text), last, may_fail=True)
+            took = time.monotonic() - began
 
     def _open_terminal(self, name: str, text: str) -> None:
         script = "\n".join([*self._exports, f"exec {text.strip()}"])

@@ -182,7 +182,7 @@ class ExecutorProcess:
                 return self._local.task_configs(arguments["name"])
             case "alter_offsets":
                 spec, offsets = connector_of_plain(arguments["spec"]), offsets_of_plain(arguments["offsets"])
-                return self._local.alter_offsets(spec, offsets)
+                return self._local.alter_offsets(spec, offsets, reset=bool(arguments["reset"]))
             case "stop_tasks":
                 return self._local.stop_tasks(_task_ids(arguments))
             case "close":

@@ -198,10 +198,10 @@ class LocalExecutor:
 
             return self._queues.submit(QueueKind.CALLS, name, request)
 
-    def alter_offsets(self, spec: ConnectorSpec, offsets: Sequence[OffsetPair]) -> Future[bool]:
+    def alter_offsets(self, spec: ConnectorSpec, offsets: Sequence[OffsetPair], *, reset: bool = False) -> Future[bool]:
         with self._lock:
             return self._queues.submit(
-                QueueKind.CALLS, spec.name, lambda: _alter_offsets(self._class_of(spec).type(), spec, offsets)
+                QueueKind.CALLS, spec.name, lambda: _alter_offsets(self._class_of(spec).type(), spec, offsets, reset=reset)
             )
 
     def _class_of(self, spec: ConnectorSpec) -> ConnectorClass:
@@ -341,13 +341,14 @@ def _version(desc: PluginDesc) -> str | None:
     return None if desc.version == "unknown" else desc.version
 
 
-def _alter_offsets(connector: Connector, spec: ConnectorSpec, offsets: Sequence[OffsetPair]) -> bool:
+def _alter_offsets(connector: Connector, spec: ConnectorSpec, offsets: Sequence[OffsetPair], *, reset: bool) -> bool:
     if isinstance(connector, SourceConnector):
         asked: dict[Any, Mapping[str, Any] | None]
         asked = {None if partition is None else tuple(partition.items()): offset for partition, offset in offsets}
         return connector.alter_offsets(spec.config, asked)
     if isinstance(connector, SinkConnector):
-        return connector.alter_offsets(spec.config, dict(_sink_offset(partition, offset) for partition, offset in offsets))
+        changes = dict(_sink_offset(partition, offset) for partition, offset in offsets)
+        return (connector.reset_offsets if reset else connector.alter_offsets)(spec.config, changes)
     raise BadRequestError(f"Connector {spec.name} is neither a source nor a sink")
 
 

@@ -237,13 +237,14 @@ class ExecutorPool:
         request.add_done_callback(on_lost)
         pass_on(request, outer, task_configs_of_plain)
 
-    def alter_offsets(self, spec: ConnectorSpec, offsets: Sequence[OffsetPair]) -> Future[bool]:
+    def alter_offsets(self, spec: ConnectorSpec, offsets: Sequence[OffsetPair], *, reset: bool = False) -> Future[bool]:
         outer: Future[bool] = Future()
 
         def alter() -> None:
             try:
                 process = self._placer.process_for_query(self._registry.connectors.get(spec.name), spec)
-                request = process.call("alter_offsets", spec=connector_to_plain(spec), offsets=offsets_to_plain(offsets))
+                plain = offsets_to_plain(offsets)
+                request = process.call("alter_offsets", spec=connector_to_plain(spec), offsets=plain, reset=reset)
             except ConnectError as e:
                 fail(outer, e)
                 return

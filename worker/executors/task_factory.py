@@ -243,7 +243,8 @@ class TaskFactory:
         subscription = parse_subscription(config, int(java["metadata.max.age.ms"]) / 1000)
         max_records = max(1, int(java.get("max.poll.records", _MAX_POLL_RECORDS)))
         assert issubclass(request.connector_class, SinkConnector)
-        consumer = SinkConsumer(java, rebalance, request.connector_class.consumer_defaults)
+        defaults = request.connector_class.consumer_defaults
+        consumer = SinkConsumer(java, rebalance, defaults, allows_resets=task_class.allows_offset_resets)
         exact = {STRICT: "true", **config} if task_class.needs_exact_values else config
         roles = ("key.converter", self._worker.key_converter), ("value.converter", self._worker.value_converter)
         key, value = (self._plugin_settings(role, of_worker, exact) for role, of_worker in roles)

@@ -64,6 +64,20 @@ def committed(java: Mapping[str, str], group: str) -> dict[TopicPartition, Commi
     return _retry_coordinator(lambda: _committed(java, group))
 
 
+def partitions(java: Mapping[str, str]) -> list[TopicPartition]:
+    """Returns those of all topics. Raises UnreachableError, ConnectError."""
+    return _partitions(_admin(java), _bootstrap(java))
+
+
+def require_partitions(java: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> None:
+    """Raises UnknownPartitionError if a partition with an offset does not exist: the broker would commit the others."""
+    new = [tp for tp, offset in offsets.items() if offset is not None]
+    there = set(partitions(java)) if new else set()
+    for tp in new:
+        if tp not in there:
+            raise UnknownPartitionError(f"there is no partition {tp.topic}-{tp.partition}")
+
+
 def _committed(java: Mapping[str, str], group: str) -> dict[TopicPartition, Committed]:
     # A consumer that never joins is used: the admin client's list_consumer_group_offsets ends the process with a segmentation
     # fault if the group's coordinator does not exist yet (confluent-kafka 2.16.1, first group request to a fresh broker).
@@ -110,21 +124,17 @@ def delete_group(java: Mapping[str, str], group: str) -> None:
 
 
 def alter(java: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, int | None]) -> None:
-    """Commits offsets for the group; None deletes a partition's offset. Raises GroupInUseError, UnknownPartitionError,
-    ConnectError.
+    """Commits offsets for the group; None deletes a partition's offset. The caller has checked them with
+    :func:`require_partitions`. Raises GroupInUseError, UnknownPartitionError, ConnectError.
 
     To delete the offset of a single partition, the group must be deleted and its other offsets committed again. The broker cannot
-    do both in one step, so everything is checked first, and if the second step fails, the group's offsets are logged.
+    do both in one step; if the second one fails, the group's offsets are logged.
     """
     new = {tp: Committed(offset, None) for tp, offset in offsets.items() if offset is not None}
     forgotten = {tp for tp, offset in offsets.items() if offset is None}
     if not forgotten:
         _commit(java, group, new)
         return
-    there = set(_partitions(_admin(java), _bootstrap(java)))
-    for tp in new:
-        if tp not in there:
-            raise UnknownPartitionError(f"there is no partition {tp.topic}-{tp.partition}")
     had = committed(java, group)
     if forgotten.isdisjoint(had):
         if new:

@@ -8,9 +8,9 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from connect.errors import ConnectError
@@ -22,16 +22,29 @@ from worker.kafka.topic_identities import describe_topic_identities
 
 log = logging.getLogger(__name__)
 
-_INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _IGNORED_ERRORS = frozenset({KafkaError._PARTITION_EOF, KafkaError._MAX_POLL_EXCEEDED})
 _METADATA_TIMEOUT_S = 5.0
 _RESETS = {"smallest": 0, "earliest": 0, "beginning": 0, "largest": 1, "latest": 1, "end": 1}
 """Values of librdkafka's auto.offset.reset for the first and the last of a partition's watermarks."""
+_NO_RESET = "error"
+_RESET_OFFSETS: Final[tuple[int, int]] = (OFFSET_BEGINNING, OFFSET_END)
+"""What the client looks up itself, by the same numbers."""
 _DEFAULT_STRATEGY = "range,roundrobin"
 
 
 class ConsumerClosed(Exception):
     """The consumer was closed because its task was abandoned. Not an error."""
+
+
+class MissingOffsetError(ConnectError):
+    """The topic does not have the offset from which a partition would be read next."""
+
+    def __init__(self, message: str, partition: TopicPartition, offset: int) -> None:
+        super().__init__(message)
+        self.partition = partition
+        self.offset = offset
+        """Negative for a partition that has no offset yet."""
 
 
 class PartitionStarts(NamedTuple):
@@ -61,9 +74,15 @@ class SinkConsumer:
     """Used by its task's thread only, except :meth:`cancel` and :meth:`topic_identities`."""
 
     def __init__(
-        self, java: Mapping[str, str], listener: RebalanceListener, defaults: Mapping[str, str] = MappingProxyType({})
+        self,
+        java: Mapping[str, str],
+        listener: RebalanceListener,
+        defaults: Mapping[str, str] = MappingProxyType({}),
+        *,
+        allows_resets: bool = True,
     ) -> None:
-        """``defaults`` are the connector's own; settings in ``java`` take precedence."""
+        """``defaults`` are the connector's own; settings in ``java`` take precedence. Unless it ``allows_resets``, the consumer
+        fails where it would follow ``auto.offset.reset``, except to start a partition without a committed offset."""
         self.bootstrap = java["bootstrap.servers"]
         self.group = java["group.id"]
         defaults = {"partition.assignment.strategy": _DEFAULT_STRATEGY, **defaults}
@@ -73,9 +92,9 @@ class SinkConsumer:
             del defaults["partition.assignment.strategy"]
         java = {**defaults, **java}
         settings = librdkafka_settings(ClientKind.CONSUMER, java)
-        self._java = java
         self._incremental = by_broker or "cooperative" in settings["partition.assignment.strategy"]
         self._reset = _RESETS.get(settings.get("auto.offset.reset", "latest"))
+        self._java = java if allows_resets or self._reset is None else {**java, "auto.offset.reset": _NO_RESET}
         self._listener = listener
         self._notices = BrokerNotices(self.bootstrap)
         self._failure: ConnectError | None = None
@@ -88,7 +107,7 @@ class SinkConsumer:
         self._cut_off = threading.Event()
         self._closed = False
         self._consumer: Consumer = make_consumer(
-            java,
+            self._java,
             error_cb=self._on_client_error,
             on_commit=self._on_commit,
         )
@@ -107,12 +126,13 @@ class SinkConsumer:
                 log.debug("topics could not be listed: %s", e)
                 return None
         self.missing -= set(names)
-        return set(names) - _INTERNAL_TOPICS
+        return set(names) - INTERNAL_TOPICS
 
     def take(self, max_messages: int, timeout_s: float) -> list[Message]:
         """Returns at most ``max_messages``: those available at once, or else the first ones to arrive within the time.
 
-        Raises ConnectError if reading cannot continue, ConsumerClosed after :meth:`cancel`.
+        Raises ConnectError if reading cannot continue, MissingOffsetError for the reason of that name, and ConsumerClosed after
+        :meth:`cancel`.
         """
         with self._in_client():
             messages: list[Message] = self._consumer.consume(max_messages, 0)
@@ -146,8 +166,16 @@ class SinkConsumer:
                 if failure is not None:
                     raise failure
                 if not error.retriable() and error.code() == KafkaError._AUTO_OFFSET_RESET:
-                    raise kafka_error(error, f"reading {message.topic()}-{message.partition()}", self.bootstrap)
-        return good
+                    self._failure = self._missing_offset(message, error)
+        if self._failure is not None and not good:
+            raise self._failure
+        return good  # before the failure: records that were read are not read again
+
+    def _missing_offset(self, message: Message, error: KafkaError) -> MissingOffsetError:
+        partition = TopicPartition(message.topic() or "", message.partition() or 0)
+        text = kafka_error(error, f"reading {partition}", self.bootstrap).message
+        offset = message.offset()
+        return MissingOffsetError(text, partition, -1 if offset is None else offset)
 
     def committed(self, partitions: Collection[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         """Returns the group's offsets, without partitions that have none. Raises ConnectError if no answer arrived."""
@@ -181,6 +209,13 @@ class SinkConsumer:
             if watermarks is not None and min(watermarks) >= 0:
                 found[partition] = watermarks[self._reset]
         return found
+
+    def unknown_start(self) -> int:
+        """Returns with which start offset a partition without a committed offset is assigned if :meth:`start_offsets` lacks it:
+        the client finds it out later."""
+        if self._reset is None or self._java.get("auto.offset.reset") != _NO_RESET:
+            return int(OFFSET_STORED)
+        return _RESET_OFFSETS[self._reset]
 
     def seek(self, partition: TopicPartition, offset: int) -> bool:
         """Moves the position. Returns False if the partition is not ready for it; retry then."""

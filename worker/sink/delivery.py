@@ -13,7 +13,7 @@ from connect.sink import SinkTask
 from connect.tracing import SpanRole
 from worker.errors.handler import ErrorHandler
 from worker.errors.stages import TaskPutError
-from worker.kafka.sink_consumer import ConsumerClosed
+from worker.kafka.sink_consumer import ConsumerClosed, MissingOffsetError
 from worker.model import TaskStopped
 from worker.observability.activity import TaskPhase
 from worker.sink.batch import PutBatch
@@ -116,6 +116,10 @@ class SinkDelivery:
             self._task.put_raw(batch.raw)
         else:
             self._task.put(batch.records)
+
+    def explain(self, error: MissingOffsetError) -> None:
+        """Lets the task say why it cannot get its next record. May raise ConnectError."""
+        self._task.explain_missing_offset(error.partition, error.offset)
 
     def rewind(self, partition: TopicPartition, offset: int) -> None:
         """Continues the partition from an offset: its unfinished records are read again from there."""

@@ -15,6 +15,7 @@ from confluent_kafka import Message
 
 from connect.trace_context import find_links
 from worker.errors.config import ErrorSettings
+from worker.kafka.sink_consumer import MissingOffsetError
 from worker.observability.activity import TaskPhase
 from worker.sink.batch import PutBatch
 from worker.sink.commits import SinkCommits
@@ -167,7 +168,12 @@ class SinkLoop:
             self._rebalance.rebalanced = False
             if self._handle.trace is not None:
                 self._last_take.started_ns = time.time_ns()
-            messages = self._consumer.take(self._max_records, min(left_s, slice_s))
+            try:
+                messages = self._consumer.take(self._max_records, min(left_s, slice_s))
+            except MissingOffsetError as e:
+                self._rebalance.raise_error()
+                self._delivery.explain(e)
+                raise
             if messages:
                 self._last_take.records_at = time.monotonic()
             self._rebalance.raise_error()

@@ -51,7 +51,8 @@ class PartitionHandler:
 
     def assign(self, partitions: list[TopicPartition]) -> PartitionStarts:
         """Opens newly assigned partitions and returns where to start reading them."""
-        committed = self._committed_offsets(partitions)
+        answer = self._committed_offsets(partitions)
+        committed = answer or {}
         missing = [p for p in partitions if p not in committed]
         start_offsets = self._consumer.start_offsets(missing, _START_OFFSETS_TIMEOUT_S)
         self._positions.add(partitions, committed, start_offsets)
@@ -60,7 +61,8 @@ class PartitionHandler:
             self._handle.activity.enter(TaskPhase.OPENING)
             self._task.open(partitions)
             self._handle.activity.enter(TaskPhase.WAITING)
-        starts = {**committed, **start_offsets}
+        unknown = {} if answer is None else {p: self._consumer.unknown_start() for p in missing}
+        starts = {**unknown, **committed, **start_offsets}
         # Promise 6: offsets that the task requested in open() take precedence over those of the group.
         for partition, offset in self._context.take_offsets().items():
             if partition in partitions:
@@ -70,13 +72,14 @@ class PartitionHandler:
                 self._context.offset({partition: offset})
         return PartitionStarts(starts, self._pauses.find_paused(partitions))
 
-    def _committed_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    def _committed_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int] | None:
+        """Returns the group's offsets; None if the task has to stop before there is an answer."""
         while True:
             try:
                 return self._consumer.committed(partitions, _COMMITTED_TIMEOUT_S) if partitions else {}
             except ConnectError as e:
                 if self._handle.control.stopping:
-                    return {}
+                    return None
                 log.warning("%s. It will be retried", e.message)
                 self._handle.control.wait_for_stop(_RETRY_S)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from connect.errors import ConfigError
 from connect.java.regex import RegexError, compile_java_regex
-from worker.kafka.sink_consumer import SinkConsumer
+from worker.kafka.sink_consumer import INTERNAL_TOPICS, SinkConsumer
 from worker.model import TaskId
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,12 @@ class Subscription:
     pattern: re.Pattern[str] | None
     refresh_s: float
     """How often to look for topics that match the pattern."""
+
+    def has(self, topic: str) -> bool:
+        """Whether it names this topic. A pattern matches none of Kafka's internal ones."""
+        if self.pattern is None:
+            return topic in self.topics
+        return topic not in INTERNAL_TOPICS and self.pattern.fullmatch(topic) is not None
 
 
 def parse_subscription(config: Mapping[str, str], refresh_s: float) -> Subscription:
@@ -68,7 +74,7 @@ class TopicDiscovery:
             return
         existing = self._consumer.existing_topics()
         if existing and subscription.pattern is not None:
-            found = {name for name in existing if subscription.pattern.fullmatch(name)}
+            found = {name for name in existing if subscription.has(name)}
             if found and found != self._subscribed:
                 log.info("Task %s subscribes to topics %s", self._task_id, ", ".join(sorted(found)))
                 self._subscribe(found)

@@ -13,17 +13,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connect.data.logical import MILLIS_PER_DAY
 from connect.errors import DataError
 from connectors.spark.config_keys import UNAVAILABLE
 
 _UTC = pa.timestamp("us", "UTC")
 _NTZ = pa.timestamp("us")
+WIDEST_DECIMAL = 76
+"""The digits of a decimal in 256 bits. In 128 bits, Arrow does not always notice that a number has no room for the digits of a
+larger scale, and takes it for another number."""
 _PAD = 64
 _BASE64 = np.full(256, 255, np.uint8)
 """The number of each digit of base64; _PAD for padding, and more for any other character."""
 _BASE64[np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=", np.uint8)] = np.arange(65)
-_DAY_MICROS = 86_400_000_000
-_DAY_END = "24:00:00"  # PostgreSQL's end of day, which differs from the start of the next day
+_SECONDS_PER_HOUR = 3600
+_HOURS_PER_DAY = 24
 
 
 def as_array(column: pa.ChunkedArray) -> pa.Array:
@@ -76,29 +80,39 @@ def date_of_text(array: pa.Array) -> pa.Array:
     return pc.cast(array, pa.date32())
 
 
+def time_of_day_of_millis(array: pa.Array) -> pa.Array:
+    """Like :func:`time_of_millis`, for Connect's Time, which ends with 24:00."""
+    bounds = pc.min_max(array)
+    for millis in (bounds["min"].as_py(), bounds["max"].as_py()):
+        if millis is not None and not 0 <= millis <= MILLIS_PER_DAY:
+            raise DataError(f"a time of day {millis} is not between 0 and {MILLIS_PER_DAY}")
+    return time_of_millis(array)
+
+
 def time_of_millis(array: pa.Array) -> pa.Array:
     return time_of_micros(pc.multiply_checked(array.cast(pa.int64()), 1000))
 
 
 def time_of_micros(array: pa.Array) -> pa.Array:
-    return _time_text(array, _DAY_MICROS, pa.time64("us"), _DAY_END + ".000000")
+    return _time_text(array, _SECONDS_PER_HOUR * 1_000_000, pa.time64("us"))
 
 
 def time_of_nanos(array: pa.Array) -> pa.Array:
-    return _time_text(array, _DAY_MICROS * 1000, pa.time64("ns"), _DAY_END + ".000000000")
+    return _time_text(array, _SECONDS_PER_HOUR * 1_000_000_000, pa.time64("ns"))
 
 
-def _time_text(array: pa.Array, day: int, type_: pa.DataType, day_end: str) -> pa.Array:
+def _time_text(array: pa.Array, hour: int, type_: pa.DataType) -> pa.Array:
+    """The text of times, which may be negative or longer than a day, as those of MySQL are: ``-838:59:59.000000``."""
     bounds = pc.min_max(array)
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    if low is None:
-        return pa.nulls(len(array), pa.string())
-    if low < 0 or high > day:
-        raise DataError(f"a time of day {low if low < 0 else high} is not between 0 and {day}")
-    if high < day:
+    if low is None or (low >= 0 and high < _HOURS_PER_DAY * hour):
         return array.cast(type_).cast(pa.string())
-    at_end = pc.equal(array, day)
-    return pc.if_else(at_end, day_end, pc.if_else(at_end, 0, array).cast(type_).cast(pa.string()))
+    amounts = pc.abs_checked(array)
+    hours = pc.divide(amounts, hour)
+    rest = pc.subtract(amounts, pc.multiply(hours, hour)).cast(type_).cast(pa.string())
+    sign = pc.if_else(pc.less(array, 0), "-", "")
+    digits = pc.utf8_lpad(hours.cast(pa.string()), 2, "0")
+    return pc.binary_join_element_wise(sign, digits, pc.utf8_slice_codeunits(rest, 2), "")
 
 
 def binary_of_base64(array: pa.Array) -> pa.Array:
@@ -203,3 +217,11 @@ def decimal_text(unscaled: bytes, scale: int) -> str:
     number = _unscaled(unscaled)
     digits = tuple(map(int, str(abs(number))))
     return f"{decimal.Decimal((1 if number < 0 else 0, digits, -scale)):f}"
+
+
+def find_differences(values: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Mask of the rows in which both columns have a value, and not the same one; all NaN are one value."""
+    differs = pc.fill_null(pc.not_equal(values, others), False)
+    if pa.types.is_floating(others.type):
+        differs = pc.and_not(differs, pc.fill_null(pc.and_(pc.is_nan(values), pc.is_nan(others)), False))
+    return differs

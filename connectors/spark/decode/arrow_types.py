@@ -14,7 +14,8 @@ type in the table:
 | Connect Timestamp, ZonedTimestamp                    | TIMESTAMP (an instant, UTC)                                    |
 | io.debezium.time.Timestamp, MicroTimestamp           | TIMESTAMP_NTZ (a wall clock, as timestamp without time zone)   |
 | NanoTimestamp, MicroDuration, NanoDuration           | BIGINT unchanged: Spark has nothing finer than microseconds    |
-| Connect Time, io.debezium.time.Time, MicroTime       | STRING HH:MM:SS.ffffff (Spark 4.0 has no TIME); sorts as time  |
+| Connect Time, io.debezium.time.Time, MicroTime       | STRING HH:MM:SS.ffffff (Spark 4.0 has no TIME); times of a day |
+|                                                      | sort as time, those of MySQL may be -838:59:59.000000          |
 | NanoTime                                             | STRING HH:MM:SS.fffffffff                                      |
 | array, map, struct                                   | ARRAY, MAP, STRUCT                                             |
 | io.debezium.data.Json, and other types, on request   | VARIANT (see :mod:`connectors.spark.decode.variant_casts`)     |
@@ -22,6 +23,8 @@ type in the table:
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,6 +41,7 @@ from connectors.spark.decode.exact_values import (
     Reader,
     inside,
     or_default,
+    or_refused,
     read_boolean,
     read_bytes,
     read_decimal,
@@ -50,6 +54,7 @@ from connectors.spark.decode.exact_values import (
     read_struct,
     read_unscaled_decimal,
     read_variable_decimal,
+    show,
 )
 from connectors.spark.decode.variant import VARIANT, is_variant
 from connectors.spark.decode.variant_casts import read_variant, variants_of_json, variants_of_values
@@ -59,6 +64,8 @@ UTC_TIMESTAMP = pa.timestamp("us", "UTC")
 NTZ_TIMESTAMP = pa.timestamp("us")
 Finish = Callable[[pa.Array], pa.Array]
 Prepare = Callable[[Any], Any]
+_NULL = "null for a required value"
+"""Names no record and no field: the exact path does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +73,10 @@ class ColumnConversion:
     """Converts one field to a table column.
 
     ``json`` is the type for Arrow's JSON reader, None when it has none for the field; ``from_json`` converts it to ``table``.
-    ``prepare`` converts Connect's Python value to ``stored``, and ``read`` parsed JSON; ``finish`` converts that to ``table``.
-    Fields of a struct to finish may be in the type ``table`` already.
-    Arrow itself stores or refuses values of exactly the Python type ``unprepared``.
+    ``prepare`` converts Connect's Python value to ``stored``, and ``read`` parsed JSON; both refuse values of other types.
+    ``finish`` converts what is stored to ``table``. Fields of a struct to finish may be in the type ``table`` already.
+    Arrow itself stores or refuses values of exactly the Python type ``unprepared``. With ``required``, JSON needs a value: a
+    field, element, or value of a map must not be null or missing.
     """
 
     table: pa.DataType
@@ -79,6 +87,7 @@ class ColumnConversion:
     finish: Finish
     read: Reader
     unprepared: type | None = None
+    required: bool = False
 
 
 def _same(array: pa.Array) -> pa.Array:
@@ -109,6 +118,35 @@ _UNPREPARED: dict[pa.DataType, type] = {
 }
 
 
+def _wrong_type(value: Any, wanted: str) -> DataError:
+    return DataError(f"{show(value)} is of the Python type {type(value).__name__}, not {wanted}")
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise _wrong_type(value, "bytes")
+
+
+def _days(value: Any) -> int:
+    # A datetime is a date for Python; its time would be lost.
+    if isinstance(value, dt.date | logical.FarInstant) and not isinstance(value, dt.datetime):
+        return logical.date_to_days(value)
+    raise _wrong_type(value, "date")
+
+
+def _millis_of_day(value: Any) -> int:
+    if isinstance(value, dt.time) and value.tzinfo is None:
+        return logical.time_to_millis(value)
+    raise _wrong_type(value, "time without a zone")
+
+
+def _millis(value: Any) -> int:
+    if isinstance(value, dt.datetime | logical.FarInstant):
+        return logical.timestamp_to_millis(value)
+    raise _wrong_type(value, "datetime")
+
+
 def _plain(type_: pa.DataType) -> ColumnConversion:
     return _stored(type_, type_, _same)
 
@@ -131,15 +169,13 @@ _PRIMITIVES = {
     Type.BOOLEAN: _plain(pa.bool_()),
     Type.STRING: _plain(pa.string()),
     Type.BYTES: ColumnConversion(
-        pa.binary(), pa.string(), arrow_casts.binary_of_base64, pa.binary(), bytes, _same, read_bytes, bytes
+        pa.binary(), pa.string(), arrow_casts.binary_of_base64, pa.binary(), _bytes, _same, read_bytes, bytes
     ),
 }
 _NAMED = {
-    (logical.DATE, Type.INT32): _stored(pa.int32(), pa.date32(), arrow_casts.date_of_days, logical.date_to_days),
-    (logical.TIME, Type.INT32): _stored(pa.int32(), pa.string(), arrow_casts.time_of_millis, logical.time_to_millis),
-    (logical.TIMESTAMP, Type.INT64): _stored(
-        pa.int64(), UTC_TIMESTAMP, arrow_casts.instant_of_millis, logical.timestamp_to_millis
-    ),
+    (logical.DATE, Type.INT32): _stored(pa.int32(), pa.date32(), arrow_casts.date_of_days, _days),
+    (logical.TIME, Type.INT32): _stored(pa.int32(), pa.string(), arrow_casts.time_of_day_of_millis, _millis_of_day),
+    (logical.TIMESTAMP, Type.INT64): _stored(pa.int64(), UTC_TIMESTAMP, arrow_casts.instant_of_millis, _millis),
     ("io.debezium.time.Date", Type.INT32): _stored(pa.int32(), pa.date32(), arrow_casts.date_of_days),
     ("io.debezium.time.Time", Type.INT32): _stored(pa.int32(), pa.string(), arrow_casts.time_of_millis),
     ("io.debezium.time.MicroTime", Type.INT64): _stored(pa.int64(), pa.string(), arrow_casts.time_of_micros),
@@ -198,7 +234,9 @@ def _json_column(text: ColumnConversion, placeholder: str) -> ColumnConversion:
 
 def _field(schema: Schema, variants: VariantColumns, fills_defaults: bool) -> ColumnConversion:
     column = column_for_schema(schema, variants, fills_defaults=fills_defaults)
-    return _defaulted(column, schema) if fills_defaults else column
+    if fills_defaults and schema.default is not None:
+        return _defaulted(column, schema.default)
+    return column if schema.optional else replace(column, read=or_refused(column.read, schema), required=True)
 
 
 def column_for_schema(
@@ -240,11 +278,8 @@ def column_for_schema(
         raise SchemaError(f"a schema of type {schema.type.value} without element schemas cannot become a column") from None
 
 
-def _defaulted(column: ColumnConversion, schema: Schema) -> ColumnConversion:
+def _defaulted(column: ColumnConversion, default: Any) -> ColumnConversion:
     """Replaces nulls in JSON by the default in JSON form (see ``read_schema``), like JsonConverter."""
-    default = schema.default
-    if default is None:
-        return column
 
     def from_json(array: pa.Array) -> pa.Array:
         converted = column.from_json(array)
@@ -279,13 +314,20 @@ def _decimal(scale: int) -> ColumnConversion:
         return arrow_casts.decimals_of_bytes(array, scale, table)
 
     def prepare(value: Any) -> bytes:
-        return logical.decimal_to_bytes(value, scale)
+        if isinstance(value, decimal.Decimal):
+            return logical.decimal_to_bytes(value, scale)
+        raise _wrong_type(value, "Decimal")
 
     return ColumnConversion(table, pa.string(), from_json, pa.binary(), prepare, finish, read_unscaled_decimal(scale))
 
 
 def _variable_decimal(value: Any) -> str:
-    return arrow_casts.decimal_text(bytes(value.get("value")), value.get("scale"))
+    if not isinstance(value, Struct | dict):
+        raise _wrong_type(value, "Struct")
+    scale = value.get("scale")
+    if type(scale) is not int:
+        raise _wrong_type(scale, "int, which the scale of a VariableScaleDecimal needs")
+    return arrow_casts.decimal_text(_bytes(value.get("value")), scale)
 
 
 def struct_column(fields: list[tuple[str, ColumnConversion]], *, refuses_others: bool = False) -> ColumnConversion:
@@ -298,8 +340,12 @@ def struct_column(fields: list[tuple[str, ColumnConversion]], *, refuses_others:
 
     def from_json(array: pa.Array) -> pa.Array:
         # By name: the reader puts fields that are not in its schema after the others.
-        members = array.flatten()
-        return _struct([c.from_json(members[array.type.get_field_index(n)]) for n, c in fields], array)
+        found = array.flatten()
+        members = [found[array.type.get_field_index(name)] for name in names]
+        # Flattened fields are null where the struct is.
+        if any(c.required and m.null_count > array.null_count for c, m in zip(columns, members, strict=True)):
+            raise DataError(_NULL)
+        return _struct([c.from_json(m) for c, m in zip(columns, members, strict=True)], array)
 
     def finish(array: pa.Array) -> pa.Array:
         # Flattened fields are null where the struct is, instead of empty text, which is no instant and no document.
@@ -312,7 +358,12 @@ def struct_column(fields: list[tuple[str, ColumnConversion]], *, refuses_others:
         return pa.StructArray.from_arrays(parts, fields=list(table), mask=mask)
 
     def prepare(value: Any) -> Any:
-        members = value.values if isinstance(value, Struct) else [value.get(n) for n in names]
+        if isinstance(value, Struct):
+            members = value.values
+        elif isinstance(value, dict):
+            members = [value.get(n) for n in names]
+        else:
+            raise _wrong_type(value, "Struct")
         try:
             return {
                 n: m if m is None or type(m) is t else p(m)
@@ -344,8 +395,10 @@ def _or_none(prepare: Prepare) -> Reader:
 def list_column(element: ColumnConversion) -> ColumnConversion:
     """An array of a column's values."""
 
-    def over(step: Finish) -> Finish:
+    def over(step: Finish, *, required: bool = False) -> Finish:
         def finish(array: pa.Array) -> pa.Array:
+            if required and array.flatten().null_count:
+                raise DataError(_NULL)
             if step is _same:
                 return array
             array = _copied(array)
@@ -357,12 +410,14 @@ def list_column(element: ColumnConversion) -> ColumnConversion:
         return finish
 
     def prepare(value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            raise _wrong_type(value, "list")
         return [None if v is None else element.prepare(v) for v in value]
 
     return ColumnConversion(
         pa.list_(element.table),
         None if element.json is None else pa.list_(element.json),
-        over(element.from_json),
+        over(element.from_json, required=element.required),
         pa.list_(element.stored),
         prepare,
         over(element.finish),
@@ -378,6 +433,8 @@ def _map(key: ColumnConversion, item: ColumnConversion, *, as_entries: bool = Fa
         json = pa.list_(pa.struct([("key", key.json), ("value", item.json)]))
 
     def prepare(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _wrong_type(value, "dict")
         return [(key.prepare(k), None if v is None else item.prepare(v)) for k, v in value.items()]
 
     def finish(array: pa.Array) -> pa.Array:
@@ -387,6 +444,8 @@ def _map(key: ColumnConversion, item: ColumnConversion, *, as_entries: bool = Fa
     def from_json(array: pa.Array) -> pa.Array:
         array = _copied(array)
         entries = array.values
+        if (key.required and entries.field(0).null_count) or (item.required and entries.field(1).null_count):
+            raise DataError(_NULL)
         keys, items = key.from_json(entries.field(0)), item.from_json(entries.field(1))
         if _has_key_twice(array, keys):
             raise DataError("a map has a key twice")
@@ -427,6 +486,8 @@ def column_for_table_type(type_: pa.DataType, variants: VariantColumns = NO_VARI
         return _stored(pa.string(), type_, arrow_casts.instant_of_text if type_.tz else arrow_casts.wall_clock_of_text)
     if pa.types.is_date(type_):
         return _stored(pa.string(), type_, arrow_casts.date_of_text)
+    if pa.types.is_decimal(type_):
+        return _stored(pa.decimal256(arrow_casts.WIDEST_DECIMAL, type_.scale), type_, lambda array: array.cast(type_))
     if pa.types.is_binary(type_):
         return _PRIMITIVES[Type.BYTES]
     if pa.types.is_struct(type_):

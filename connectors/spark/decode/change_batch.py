@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +13,8 @@ import pyarrow.compute as pc
 from connect.errors import DataError
 from connect.record import TopicPartition
 from connectors.sink_support.errant_records import describe_location
-from connectors.spark.decode.present_fields import fields_text
+from connectors.spark.decode.arrow_casts import as_array
+from connectors.spark.decode.present_fields import fields_of, fields_text
 
 TOMBSTONE = "tombstone"
 DELETE = "d"
@@ -19,8 +22,13 @@ WITHOUT_ROW = pa.array([DELETE, TOMBSTONE])
 """Operations of records that may have no row, so that only the key tells which one is meant."""
 TRUNCATE = "t"
 MESSAGE = "m"
+WITH_ROW = pa.array(["c", "u", "r"])
+OPERATIONS = pa.array([*WITH_ROW.to_pylist(), DELETE, TRUNCATE, MESSAGE])
+"""Those of change events."""
 IGNORED = "ignored"
 """A record without a row, of which a table has only the offset."""
+RESERVED = pa.array([TOMBSTONE, IGNORED])
+"""Operations that the sink gives to records, and that no record has itself."""
 
 SEQUENCE = "sequence"
 OPERATION = "op"
@@ -31,6 +39,8 @@ DATABASE, SCHEMA, TABLE = "database", "schema", "table"
 POSITION = "position"
 OLD_KEY = "old_key"
 """Column of ``meta`` that exists only if a change of the primary key has created a row: the old key, a struct, or null."""
+TOPIC_ID = "topic"
+"""Column of ``meta`` after changes of several topics are concatenated."""
 FIELDS = "fields"
 NO_COLUMN = "__sluice_no_column"
 """A column of images that have no other one: an Arrow table with rows needs one. It is never written."""
@@ -50,6 +60,15 @@ META = pa.schema(
 )
 
 
+class RecordKeys(NamedTuple):
+    """The keys of one schema in a batch."""
+
+    rows: Sequence[int]
+    keys: pa.Table
+    is_single: bool = False
+    """Whether they are single values without a name, which are taken for the configured key column."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeBatch:
     """Records of one topic and one schema.
@@ -67,6 +86,9 @@ class ChangeBatch:
     keys: pa.Table | None
     defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
     """The defaults of fields in the records' schema, if a table may need them."""
+    has_schema: bool = True
+    """Whether the records have a schema, whose fields are the columns of the image. Otherwise, a column without a value, and a
+    nested field, may come from other records, which were decoded with these or before."""
 
     @property
     def num_rows(self) -> int:
@@ -83,25 +105,38 @@ class ChangeBatch:
         keys = None if self.keys is None else self.keys.slice(start, count)
         return replace(self, meta=self.meta.slice(start, count), image=self.image.slice(start, count), keys=keys)
 
-    def without_empty_columns(self) -> ChangeBatch:
-        """Drops columns of image and keys without a value: they come from other records that were decoded together with these, or
-        are null; ``meta`` tells."""
-        named = self.with_fields()
-        image = self.image.select([n for n in self.image.column_names if self.image[n].null_count < self.num_rows])
-        keys = self.keys
-        if keys is not None:
-            names = [n for n in keys.column_names if keys[n].null_count < self.num_rows]
-            keys = keys.select(names) if names else None
-        if not image.num_columns:
-            image = empty_rows(self.num_rows)
-        return replace(named, image=image, keys=keys)
+    def has_values(self, name: str) -> bool:
+        """Whether a column of the image has a value."""
+        return bool(self.image[name].null_count < self.num_rows)
+
+    def without_empty_keys(self) -> ChangeBatch:
+        """Drops columns of the keys without a value: they come from other records that were decoded together with these."""
+        if self.keys is None:
+            return self
+        names = [n for n in self.keys.column_names if self.keys[n].null_count < self.num_rows]
+        return replace(self, keys=self.keys.select(names) if names else None)
 
     def with_fields(self) -> ChangeBatch:
         """The changes with the fields of each record in ``meta``."""
         if not self.meta[FIELDS].null_count:
             return self
         fields = pc.fill_null(self.meta[FIELDS], fields_text(name for name in self.image.column_names if name != NO_COLUMN))
-        return replace(self, meta=self.meta.set_column(self.meta.column_names.index(FIELDS), FIELDS, fields))
+        return replace(self, meta=_with_column(self.meta, FIELDS, fields))
+
+    def with_names(self, image: pa.Table, keys: pa.Table | None, name_of: Callable[[str], str]) -> ChangeBatch:
+        """The changes with this image and these keys, whose columns have other names; ``name_of`` returns that of a field. All
+        else that names fields gets the same names."""
+        meta = self.meta
+        if meta[FIELDS].null_count < self.num_rows:
+            codes = as_array(meta[FIELDS]).dictionary_encode()
+            texts = [fields_text({name_of(name) for name in fields_of(text)}) for text in codes.dictionary.to_pylist()]
+            meta = _with_column(meta, FIELDS, pa.array(texts, pa.string()).take(codes.indices))
+        if OLD_KEY in meta.column_names:
+            old_keys = as_array(meta[OLD_KEY])
+            names = [name_of(member.name) for member in old_keys.type]
+            meta = _with_column(meta, OLD_KEY, pa.StructArray.from_arrays(old_keys.flatten(), names, mask=old_keys.is_null()))
+        defaults = {name_of(name): value for name, value in self.defaults.items()}
+        return replace(self, meta=meta, image=image, keys=keys, defaults=defaults)
 
     def columns(self) -> pa.Table:
         """The image without NO_COLUMN."""
@@ -155,6 +190,20 @@ class ChangeBatch:
         return describe_location(*self.location(index))
 
 
+def find_deletes(meta: pa.Table) -> pa.ChunkedArray:
+    """Mask of the changes that delete a row."""
+    return pc.fill_null(pc.is_in(meta[OPERATION], WITHOUT_ROW), False)
+
+
+def find_tombstones(meta: pa.Table) -> pa.ChunkedArray:
+    """Mask of the records without a value, which delete a row."""
+    return pc.fill_null(pc.equal(meta[OPERATION], TOMBSTONE), False)
+
+
+def _with_column(meta: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
+    return meta.set_column(meta.column_names.index(name), name, column)
+
+
 def empty_rows(count: int) -> pa.Table:
     """Rows without columns, apart from NO_COLUMN."""
     return pa.table({NO_COLUMN: pa.nulls(count)})
@@ -186,17 +235,38 @@ def table_of_struct(array: pa.Array) -> pa.Table:
     return pa.table(array.flatten(), names=names)
 
 
-def scatter(parts: Sequence[tuple[Sequence[int], pa.Table]], count: int) -> pa.Table | None:
-    """A table of ``count`` rows with each part's rows at its positions, null rows elsewhere; None without parts."""
-    if not parts:
-        return None
-    if len(parts) == 1 and len(parts[0][0]) == count:
-        return parts[0][1]
-    stacked = pa.concat_tables([table for _, table in parts], promote_options="default")
+def _scatter(parts: Sequence[RecordKeys], count: int) -> pa.Table:
+    """A table of ``count`` rows with each part's rows at its positions, null rows elsewhere."""
+    if len(parts) == 1 and len(parts[0].rows) == count:
+        return parts[0].keys
+    stacked = pa.concat_tables([part.keys for part in parts], promote_options="default")
     where: list[int | None] = [None] * count
-    row = 0
-    for positions, _ in parts:
-        for position in positions:
-            where[position] = row
-            row += 1
+    for row, position in enumerate(itertools.chain.from_iterable(part.rows for part in parts)):
+        where[position] = row
     return stacked.take(pa.array(where, pa.int64()))
+
+
+def group_parts(parts: Sequence[RecordKeys], count: int) -> list[tuple[Sequence[int], pa.Table | None]]:
+    """Divides ``count`` rows so that the types of the parts in them agree: by group its rows, and their table, which is None
+    without parts. There is at least one group; its rows without a part are null."""
+    groups: list[tuple[dict[str, pa.DataType], list[RecordKeys]]] = []
+    for part in parts:
+        types = {member.name: member.type for member in part.keys.schema if not pa.types.is_null(member.type)}
+        for known, members in groups:
+            if all(known.get(name, type_) == type_ for name, type_ in types.items()):
+                known |= types
+                members.append(part)
+                break
+        else:
+            groups.append((types, [part]))
+    if len(groups) < 2:
+        return [(range(count), _scatter(parts, count) if parts else None)]
+    others = {at for _, members in groups[1:] for part in members for at in part.rows}
+    found: list[tuple[Sequence[int], pa.Table | None]] = []
+    for number, (_, members) in enumerate(groups):
+        own = sorted(at for part in members for at in part.rows)
+        rows = own if number else [row for row in range(count) if row not in others]
+        places = {row: place for place, row in enumerate(rows)}
+        moved = [RecordKeys([places[at] for at in part.rows], part.keys) for part in members]
+        found.append((rows, _scatter(moved, len(rows))))
+    return found

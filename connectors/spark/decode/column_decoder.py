@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.data.schema import Schema
-from connect.errors import DataError
-from connectors.spark.decode.change_batch import DELETE, table_of_struct
-from connectors.spark.decode.decoded_values import DecodedValues, plain_rows, tombstones
+from connectors.spark.decode.change_batch import DELETE
+from connectors.spark.decode.decoded_values import DecodedValues, change_events, plain_rows, tombstones
 from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache
 from connectors.spark.decode.source_block import SourceBlock
 
@@ -50,13 +49,13 @@ class ColumnDecoder:
         if not layout.envelope:
             return replace(plain_rows(positions, layout.row.finish(values)), defaults=layout.defaults)
         operations = _member(schema, values, "op").cast(pa.string())
-        if operations.null_count:
-            raise DataError("a change event has no op")
         after = _member(schema, values, "after")
         deletes = pc.equal(operations, DELETE)
         image = pc.if_else(deletes, _member(schema, values, "before"), after) if pc.any(deletes).as_py() else after
         source = self._source.columns(self._source_blocks(schema, values))
-        return DecodedValues(positions, operations, source, table_of_struct(layout.row.finish(image)), defaults=layout.defaults)
+        rows = layout.row.finish(image)
+        found = change_events(positions, operations, source, rows, lambda at: f"offset {records.offsets[at]}")
+        return replace(found, defaults=layout.defaults)
 
     def _source_blocks(self, schema: Schema, values: pa.Array) -> pa.Array:
         blocks = _member(schema, values, "source")

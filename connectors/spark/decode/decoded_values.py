@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from connect.errors import DataError
 from connectors.spark.decode.arrow_types import ColumnConversion
-from connectors.spark.decode.change_batch import DELETE, TOMBSTONE, table_of_struct
+from connectors.spark.decode.change_batch import DELETE, OPERATIONS, TOMBSTONE, WITH_ROW, table_of_struct
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.source_block import SourceBlock, SourceColumns
 
@@ -27,6 +27,19 @@ class DecodedValues:
     fields: pa.Array | None = None
     """By record, the fields of its row (:mod:`connectors.spark.decode.present_fields`); None if the image's columns tell."""
     defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    has_schema: bool = True
+
+    def take(self, rows: Sequence[int]) -> DecodedValues:
+        """Only these values."""
+        at = pa.array(rows, pa.int64())
+        return replace(
+            self,
+            positions=[self.positions[row] for row in rows],
+            operations=self.operations.take(at),
+            source=None if self.source is None else self.source.take(at),
+            image=self.image.take(at) if self.image.num_columns else self.image,
+            fields=None if self.fields is None else self.fields.take(at),
+        )
 
 
 def tombstones(positions: Sequence[int]) -> DecodedValues:
@@ -40,21 +53,36 @@ def plain_rows(positions: Sequence[int], rows: pa.Array) -> DecodedValues:
     return DecodedValues(positions, pa.nulls(len(positions), pa.string()), None, table_of_struct(rows))
 
 
+def change_events(
+    positions: Sequence[int],
+    operations: pa.Array,
+    source: SourceColumns | None,
+    rows: pa.Array,
+    describe: Callable[[int], str],
+) -> DecodedValues:
+    """The values of change events: their operations, and rows as structs, null where there is none. ``describe`` names the record
+    at an index. Raises DataError for an event without an operation of Debezium, or without the row that its operation needs."""
+    is_known = pc.is_in(operations, OPERATIONS)
+    wrong = pc.or_(pc.invert(is_known), pc.and_(rows.is_null(), pc.is_in(operations, WITH_ROW)))
+    at = pc.index(wrong, True).as_py()
+    if at < 0:
+        return DecodedValues(positions, operations, source, table_of_struct(rows))
+    operation = operations[at].as_py()
+    if operation is None:
+        raise DataError(f"{describe(at)}: no op field; change events and other records share the topic")
+    if not is_known[at].as_py():
+        raise DataError(f"{describe(at)}: op is {operation!r}, and that of a change event is c, u, r, d, t, or m")
+    raise DataError(f"{describe(at)}: after is null, and op is {operation!r}; only changes with op d, t, or m have no row there")
+
+
 def rows_of_envelopes(
     raw: RawBuffer, positions: Sequence[int], table: pa.Table, row: ColumnConversion, source: SourceBlock
 ) -> DecodedValues:
-    """The values of change events that Arrow's reader has parsed. Raises DataError for an event without an operation."""
+    """The values of change events that Arrow's reader has parsed. Raises DataError as :func:`change_events` does."""
     operations = table["op"].combine_chunks()
-    require_operations(operations, raw, positions)
-    image = row.from_json(_image(table, operations))
-    return DecodedValues(positions, operations, source.columns(table["source"].combine_chunks()), table_of_struct(image))
-
-
-def require_operations(operations: pa.Array, raw: RawBuffer, positions: Sequence[int]) -> None:
-    """Raises DataError for a change event without an operation."""
-    if operations.null_count:
-        at = pc.index(operations.is_null(), True).as_py()
-        raise DataError(f"{raw.describe(positions[at])}: no op field; change events and other records share the topic")
+    rows = row.from_json(_image(table, operations))
+    of_source = source.columns(table["source"].combine_chunks())
+    return change_events(positions, operations, of_source, rows, lambda at: raw.describe(positions[at]))
 
 
 def _image(table: pa.Table, operations: pa.Array) -> pa.Array:

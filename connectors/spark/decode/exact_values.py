@@ -7,13 +7,16 @@ list, or dict, and a float for NaN and infinities without quotes (see :func:`par
 
 from __future__ import annotations
 
+import contextlib
 import decimal
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from connect.converters.json.value_reader import NON_FINITE, decode_base64
 from connect.data.logical import decimal_to_bytes
+from connect.data.schema import Schema
 from connect.errors import DataError
 from connectors.spark.decode import arrow_casts
 from connectors.spark.decode.number_text import exact_double, exact_float
@@ -23,6 +26,8 @@ Reader = Callable[[Any], Any]
 
 _MAX_SHOWN = 60
 _MAX_EXPONENT = 400
+_DECIMAL_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+"""What Arrow's reader takes."""
 
 
 def parse_document(data: bytes) -> Any:
@@ -41,6 +46,8 @@ def parse_text(text: str) -> Any:
         return _DECODER.decode(text)
     except RecursionError as e:
         raise DataError("JSON is nested too deeply") from e
+    except decimal.InvalidOperation as e:
+        raise DataError("the exponent of a number is too large") from e
     except ValueError as e:
         raise DataError(f"not JSON: {e}") from e
 
@@ -158,14 +165,13 @@ def _unscaled(number: decimal.Decimal, scale: int) -> bytes:
 
 
 def read_decimal(node: Any) -> decimal.Decimal | None:
-    """Reads decimals from numbers or their text."""
+    """Reads decimals from numbers or their text, of which Python would also take ``1_000``, blanks, and digits of any script."""
     if node is None:
         return None
-    try:
-        if isinstance(node, str | int | decimal.Decimal) and not isinstance(node, bool):
+    is_number = isinstance(node, int | decimal.Decimal) and not isinstance(node, bool)
+    if is_number or (isinstance(node, str) and _DECIMAL_TEXT.fullmatch(node)):
+        with contextlib.suppress(decimal.InvalidOperation):  # the exponent is too large
             return decimal.Decimal(node)
-    except decimal.InvalidOperation:
-        pass
     raise DataError(f"{show(node)} is not a decimal")
 
 
@@ -250,6 +256,24 @@ def read_map(key: Reader, item: Reader) -> Reader:
 def or_default(reader: Reader, default: Any) -> Reader:
     """Reads a default, in its JSON form, for None."""
     return lambda node: reader(default if node is None else node)
+
+
+def or_refused(reader: Reader, schema: Schema) -> Reader:
+    """Refuses None, for a schema that requires a value."""
+
+    def read(node: Any) -> Any:
+        if node is None:
+            raise null_refused(schema)
+        return reader(node)
+
+    return read
+
+
+def null_refused(schema: Schema) -> DataError:
+    """The error for null in the place of a value that the schema requires."""
+    return DataError(
+        f"null, and the schema requires a value of type {schema.type.value}: correct the producer, or make it optional"
+    )
 
 
 def inside(name: str, reader: Reader, node: Any) -> Any:

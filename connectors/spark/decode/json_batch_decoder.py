@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.spool.segments import join_frames
-from connectors.spark.decode import schema_inference
-from connectors.spark.decode.change_batch import DELETE, table_of_struct
+from connectors.spark.decode.change_batch import DELETE
 from connectors.spark.decode.decoded_values import (
     DecodedValues,
+    change_events,
     image_of,
     plain_rows,
     row_of_plain,
@@ -26,7 +26,7 @@ from connectors.spark.decode.json import JsonSchemas, Lines, NotBatchable, Prefi
 from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache
 from connectors.spark.decode.present_fields import fields_of_lines
 from connectors.spark.decode.raw_buffer import RawBuffer
-from connectors.spark.decode.schema_inference import InferredSchema
+from connectors.spark.decode.schema_inference import InferredSchema, readable
 from connectors.spark.decode.source_block import SourceBlock
 
 _BEFORE_ROW = b'{"before":null,"after":'
@@ -91,11 +91,12 @@ class JsonBatchDecoder:
             return self._with_schema(raw, prefix, positions, join_frames(payloads, frames))
         shared = _parse_with_types(pc.binary_join_element_wise(before, b"null", after, b""), self._envelope_types(json_type))
         operations = shared["op"].combine_chunks()
-        if operations.null_count or pc.any(pc.equal(operations, DELETE)).as_py():
+        if pc.any(pc.equal(operations, DELETE)).as_py():
             raise NotBatchable
-        image = layout.row.from_json(struct_of(_parse_with_types(payloads, pa.schema(list(json_type)))))
+        rows = layout.row.from_json(struct_of(_parse_with_types(payloads, pa.schema(list(json_type)))))
         source = self._source.columns(shared["source"].combine_chunks()).take(frames.indices)
-        values = DecodedValues(positions, operations.take(frames.indices), source, table_of_struct(image))
+        operations = operations.take(frames.indices)
+        values = change_events(positions, operations, source, rows, lambda at: raw.describe(positions[at]))
         return replace(values, defaults=layout.defaults)
 
     def _envelope_types(self, row: pa.DataType) -> pa.Schema:
@@ -123,16 +124,19 @@ class JsonBatchDecoder:
         """Decodes values without a schema, one line each."""
         inferred = self._inferred
         if inferred.envelope is None:
-            inferred.envelope = schema_inference.are_envelopes(lines)
+            inferred.count_envelopes(readable(lines))
         table = inferred.parse(lines, self._source.type)
+        if inferred.envelope and not inferred.row.num_fields:
+            raise NotBatchable  # perhaps none of the events has a row
         row = inferred.column()
         if inferred.envelope:
             values = rows_of_envelopes(raw, positions, table, row, self._source)
         else:
             values = plain_rows(positions, row.from_json(struct_of(table)))
-        if not inferred.tells_missing:
-            return values
-        return replace(values, fields=fields_of_lines(lines, values.image, image_of if inferred.envelope else row_of_plain))
+        fields = None
+        if inferred.tells_missing:
+            fields = fields_of_lines(lines, image_of if inferred.envelope else row_of_plain)
+        return replace(values, fields=fields, has_schema=False)
 
 
 def _has_null(payloads: Lines) -> bool:

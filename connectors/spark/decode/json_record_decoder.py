@@ -16,23 +16,23 @@ from connect.converters.json.schema_text import schema_text
 from connect.converters.json.value_writer import WriteOptions
 from connect.data.schema import Schema
 from connect.errors import DataError
-from connectors.spark.decode.arrow_types import ColumnConversion
-from connectors.spark.decode.change_batch import DELETE, table_of_struct
+from connectors.spark.decode.arrow_types import ColumnConversion, struct_column
+from connectors.spark.decode.change_batch import DELETE
 from connectors.spark.decode.decoded_values import (
     DecodedValues,
+    change_events,
     image_of,
     plain_rows,
-    require_operations,
     row_of_plain,
     tombstones,
 )
-from connectors.spark.decode.exact_values import inside, parse_document, prefixed, read_string, show
+from connectors.spark.decode.exact_values import inside, null_refused, parse_document, prefixed, read_string, show
 from connectors.spark.decode.json import JsonSchemas, NotBatchable
 from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache
 from connectors.spark.decode.present_fields import fields_of_nodes
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.rescued_json import RESCUED, node_text, object_text
-from connectors.spark.decode.schema_inference import InferredSchema, is_envelope
+from connectors.spark.decode.schema_inference import InferredSchema
 from connectors.spark.decode.source_block import SourceBlock
 
 _ENVELOPE = (
@@ -63,8 +63,13 @@ class DocumentReader:
     def read(self, data: bytes) -> JsonDocument:
         """Parses a document. Raises DataError."""
         document = self._read(data)
-        if document.node is None and self._fills_defaults and document.schema is not None:
-            return JsonDocument(document.schema, document.schema.default)
+        schema = document.schema
+        if document.node is not None or schema is None:
+            return document
+        if self._fills_defaults and schema.default is not None:
+            return JsonDocument(schema, schema.default)
+        if not schema.optional:
+            raise null_refused(schema)
         return document
 
     def _read(self, data: bytes) -> JsonDocument:
@@ -183,7 +188,7 @@ class JsonRecordDecoder:
         """Decodes parsed values without a schema. Raises DataError that names record and field."""
         inferred = self._inferred
         if inferred.envelope is None:
-            inferred.envelope = sum(1 if is_envelope(node) else -1 for node in nodes) >= 0
+            inferred.count_envelopes(nodes)
         for at, node in enumerate(nodes):
             if not isinstance(node, dict):
                 raise DataError(f"{raw.describe(positions[at])}: {show(node)} is not one JSON object")
@@ -196,13 +201,14 @@ class JsonRecordDecoder:
         else:
             inferred.add_types(nodes)
         if inferred.envelope:
-            values = self._envelopes(raw, positions, nodes, inferred.column(), _KEPT_TYPE)
+            has_row = inferred.row.num_fields or any(image_of(node) is not None for node in nodes)
+            values = self._envelopes(raw, positions, nodes, inferred.column() if has_row else struct_column([]), _KEPT_TYPE)
         else:
             rows = read_rows(nodes, inferred.column(), lambda at: raw.describe(positions[at]), _KEPT_TYPE)
             values = plain_rows(positions, rows)
         if any(texts):
             values = replace(values, image=values.image.append_column(RESCUED, pa.array(texts, pa.string())))
-        return replace(values, fields=fields)
+        return replace(values, fields=fields, has_schema=False)
 
     def _set_aside(self, nodes: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str | None]]:
         """The records without the fields of their rows that do not fit, and by record these fields as JSON, or None."""
@@ -234,8 +240,10 @@ class JsonRecordDecoder:
                 sources.append(self._source.read(node.get("source")))
             except DataError as e:
                 raise DataError(f"{raw.describe(positions[at])}: {prefixed(e)}") from e
-        found = pa.array(operations, pa.string())
-        require_operations(found, raw, positions)
-        rows = read_rows([image_of(node) for node in nodes], row, lambda at: raw.describe(positions[at]), hint)
+
+        def describe(at: int) -> str:
+            return raw.describe(positions[at])
+
+        rows = read_rows([image_of(node) for node in nodes], row, describe, hint)
         source = self._source.columns(pa.array(sources, self._source.type))
-        return DecodedValues(positions, found, source, table_of_struct(rows))
+        return change_events(positions, pa.array(operations, pa.string()), source, rows, describe)

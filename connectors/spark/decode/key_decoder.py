@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +12,7 @@ from connect.data.schema import Schema, Type
 from connect.errors import DataError
 from connect.record import SinkRecord
 from connectors.spark.decode import schema_inference
-from connectors.spark.decode.change_batch import WITHOUT_ROW, scatter, table_of_struct
+from connectors.spark.decode.change_batch import TOMBSTONE, WITHOUT_ROW, RecordKeys, table_of_struct
 from connectors.spark.decode.decoded_values import struct_of
 from connectors.spark.decode.exact_values import parse_document
 from connectors.spark.decode.json import JsonSchemas, NotBatchable, Prefix, parse, split_by_prefix
@@ -21,12 +22,12 @@ from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.record_decoder import convert_values, dump_value
 from connectors.spark.decode.schema_inference import InferredSchema
 
-Part = tuple[Sequence[int], pa.Table]
-
 
 class KeyDecoder:
     """Decodes the keys of all records, or without ``needs_keys`` only those of deletes and tombstones: other rows have their
-    columns in the image."""
+    columns in the image.
+
+    Each method returns the keys by schema, since the types of one field may differ; no keys if no record needs or has one."""
 
     def __init__(
         self,
@@ -37,44 +38,56 @@ class KeyDecoder:
         *,
         with_schemas: bool,
         needs_keys: bool,
+        keeps_tombstones: bool = True,
+        skips_single: bool = False,
     ) -> None:
+        """Without ``keeps_tombstones``, the keys of tombstones are not needed either. ``skips_single``: keys that are single
+        values are no keys of rows, which have their key columns themselves."""
         self._schemas = schemas
         self._texts = texts
         self._inferred = inferred
         self._reader = reader
         self._with_schemas = with_schemas
         self._needs_keys = needs_keys
+        self._keeps_tombstones = keeps_tombstones
+        self._skips_single = skips_single
 
     def _wanted(self, operations: pa.Array) -> list[bool] | None:
         """Which keys are needed; None for all of them."""
         if self._needs_keys:
             return None
         wanted = pc.fill_null(pc.is_in(operations, WITHOUT_ROW), False)
+        if not self._keeps_tombstones:
+            wanted = pc.and_(wanted, pc.fill_null(pc.not_equal(operations, TOMBSTONE), True))
         return wanted.to_pylist() if pc.any(wanted).as_py() else []
 
     def _select(self, keys: list[bytes | None], operations: pa.Array) -> list[bytes | None]:
         wanted = self._wanted(operations)
         return keys if wanted is None else [k if t else None for k, t in zip(keys, wanted, strict=False)]
 
-    def decode_batch(self, raw: RawBuffer, operations: pa.Array) -> pa.Table | None:
-        """Decodes JSON in the usual form in native code; None when no record needs its key, or none has one.
-
-        Raises NotBatchable, or errors that name no record.
-        """
+    def decode_batch(self, raw: RawBuffer, operations: pa.Array) -> list[RecordKeys]:
+        """Decodes JSON in the usual form in native code. Raises NotBatchable, or errors that name no record."""
         keys = self._select(raw.keys, operations)
         present = [at for at, k in enumerate(keys) if k is not None]
         if not present:
-            return None
+            return []
         if self._with_schemas:
             groups, _ = split_by_prefix(keys, self._texts)
-            return scatter([(where, self._with_schema(prefix, payloads)) for prefix, where, payloads in groups], len(keys))
+            return [
+                RecordKeys(where, self._with_schema(prefix, payloads), is_single)
+                for prefix, where, payloads in groups
+                for is_single in [prefix.schema.type is not Type.STRUCT]
+                if not (is_single and self._skips_single)
+            ]
         lines = [k for k in keys if k is not None]
-        objects = sum(line.startswith(b"{") for line in lines)
+        objects = sum(line.lstrip().startswith(b"{") for line in lines)
         if objects not in (0, len(lines)):
             raise NotBatchable
+        if not objects and self._skips_single:
+            return []
         if not objects:
             lines = [_wrap(line, self._schemas.key_name()) for line in lines]
-        return scatter([(present, self._schemaless(lines))], len(keys))
+        return [RecordKeys(present, self._schemaless(lines), not objects)]
 
     def _with_schema(self, prefix: Prefix, payloads: list[bytes]) -> pa.Table:
         column = self._schemas.key_column(prefix.schema)
@@ -88,7 +101,7 @@ class KeyDecoder:
         table = self._inferred.parse(lines, None)
         return table_of_struct(self._inferred.column().from_json(struct_of(table)))
 
-    def decode_exactly(self, raw: RawBuffer, operations: pa.Array) -> pa.Table | None:
+    def decode_exactly(self, raw: RawBuffer, operations: pa.Array) -> list[RecordKeys]:
         """Like :meth:`decode_batch`, value by value. Raises DataError that names record and field."""
         groups: dict[int, tuple[Schema | None, list[int], list[JsonDocument]]] = {}
         for at, key in enumerate(self._select(raw.keys, operations)):
@@ -98,43 +111,43 @@ class KeyDecoder:
                 document = self._reader.read(key)
             except DataError as e:
                 raise DataError(f"{raw.describe(at)}: the key cannot be read: {e.message}") from e
-            if document.node is not None:
+            if document.node is not None and not (self._skips_single and _is_single(*document)):
                 _, positions, documents = groups.setdefault(id(document.schema), (document.schema, [], []))
                 positions.append(at)
                 documents.append(document)
-        parts: list[Part] = []
+        parts: list[RecordKeys] = []
         for schema, positions, documents in groups.values():
-            nodes = [d.node for d in documents]
-            if schema is None or schema.type is not Type.STRUCT:
-                nodes = [n if schema is None and isinstance(n, dict) else {self._schemas.key_name(): n} for n in nodes]
+            is_single = [_is_single(*document) for document in documents]
+            nodes = [{self._schemas.key_name(): d.node} if one else d.node for d, one in zip(documents, is_single, strict=True)]
             describe = _describer(raw, positions)
             if schema is None:
                 self._inferred.add_types(nodes)
                 column = self._inferred.column()
             else:
                 column = self._schemas.key_column(schema)
-            parts.append((positions, table_of_struct(read_rows(nodes, column, describe))))
-        return scatter(parts, len(raw))
+            parts.append(RecordKeys(positions, table_of_struct(read_rows(nodes, column, describe)), any(is_single)))
+        return parts
 
-    def decode_records(self, records: Sequence[SinkRecord], raw: RawBuffer, operations: pa.Array) -> pa.Table | None:
+    def decode_records(self, records: Sequence[SinkRecord], raw: RawBuffer, operations: pa.Array) -> list[RecordKeys]:
         """The keys of records of any converter. Raises DataError that names record and field."""
         wanted = self._wanted(operations)
         groups: dict[int, tuple[Schema | None, list[int]]] = {}
         for at, record in enumerate(records):
-            if record.key is not None and (wanted is None or (wanted and wanted[at])):
+            is_needed = wanted is None or (wanted and wanted[at])
+            if record.key is not None and is_needed and not (self._skips_single and _is_single(record.key_schema, record.key)):
                 groups.setdefault(id(record.key_schema), (record.key_schema, []))[1].append(at)
-        parts: list[Part] = []
+        parts: list[RecordKeys] = []
         for schema, positions in groups.values():
             keys = [records[i].key for i in positions]
             describe = _describer(raw, positions)
+            is_single = [_is_single(records[i].key_schema, records[i].key) for i in positions]
+            keys = [{self._schemas.key_name(): k} if one else k for k, one in zip(keys, is_single, strict=True)]
             if schema is None:
-                rows = [k if isinstance(k, dict) else {self._schemas.key_name(): k} for k in keys]
-                parts.append((positions, self._schemaless_records(rows, describe)))
-                continue
-            if schema.type is not Type.STRUCT:
-                keys = [{self._schemas.key_name(): k} for k in keys]
-            parts.append((positions, table_of_struct(convert_values(keys, self._schemas.key_column(schema), describe))))
-        return scatter(parts, len(records))
+                table = self._schemaless_records(keys, describe)
+            else:
+                table = table_of_struct(convert_values(keys, self._schemas.key_column(schema), describe))
+            parts.append(RecordKeys(positions, table, any(is_single)))
+        return parts
 
     def decode_columns(self, schema: Schema | None, keys: pa.Array | None, operations: pa.Array) -> pa.Table | None:
         """The keys of records in columns, None if all are null. Raises DataError or Arrow's errors, which name no record."""
@@ -160,6 +173,10 @@ class KeyDecoder:
         nodes = [parse_document(line) for line in lines]
         self._inferred.add_types(nodes)
         return table_of_struct(read_rows(nodes, self._inferred.column(), describe))
+
+
+def _is_single(schema: Schema | None, key: Any) -> bool:
+    return not isinstance(key, dict) if schema is None else schema.type is not Type.STRUCT
 
 
 def _describer(raw: RawBuffer, positions: Sequence[int]) -> Callable[[int], str]:

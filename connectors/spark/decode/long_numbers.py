@@ -235,4 +235,7 @@ def _changes_number_at(data: bytes, start: int, exact: Exact) -> bool:
     found = _NUMBER.match(data, start)
     if found is None:
         return False  # not a number but part of a string
-    return exact(decimal.Decimal(found.group().decode())) is None
+    try:
+        return exact(decimal.Decimal(found.group().decode())) is None
+    except decimal.InvalidOperation:  # the exponent is too large
+        return True

@@ -13,6 +13,7 @@ from connect.data.schema import Type
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import SinkRecord
+from connectors.spark.decode.change_batch import RecordKeys, group_parts
 from connectors.spark.decode.json import NotBatchable
 from connectors.spark.decode.key_decoder import KeyDecoder
 from connectors.spark.decode.raw_buffer import RawBuffer
@@ -60,18 +61,18 @@ class OldKeyDecoder:
         if not is_found:
             return None
         try:
-            table = self._keys.decode_records(chosen, RawBuffer("", [0] * len(chosen), [0] * len(chosen)), operations)
+            parts = self._keys.decode_records(chosen, RawBuffer("", [0] * len(chosen), [0] * len(chosen)), operations)
         except _ERRORS:
             return None
-        return _to_structs(table)
+        return _to_structs(parts, len(chosen))
 
     def _decode(self, raw: RawBuffer, operations: pa.Array) -> pa.Array | None:
         try:
-            return _to_structs(self._keys.decode_batch(raw, operations))
+            return _to_structs(self._keys.decode_batch(raw, operations), len(raw))
         except _ERRORS:
             pass
         try:
-            return _to_structs(self._keys.decode_exactly(raw, operations))
+            return _to_structs(self._keys.decode_exactly(raw, operations), len(raw))
         except _ERRORS:
             return None
 
@@ -113,9 +114,10 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, int) else float(value) if isinstance(value, float) else value
 
 
-def _to_structs(table: pa.Table | None) -> pa.Array | None:
-    """The rows as structs: null where no column has a value."""
-    if table is None or not table.num_columns:
+def _to_structs(parts: Sequence[RecordKeys], count: int) -> pa.Array | None:
+    """The rows as structs: null where no column has a value. None if there are none, or their types do not agree."""
+    (_, table), *others = group_parts(parts, count)
+    if others or table is None or not table.num_columns:
         return None
     columns = [column.combine_chunks() for column in table.columns]
     columns = [pa.concat_arrays(one.chunks) if isinstance(one, pa.ChunkedArray) else one for one in columns]

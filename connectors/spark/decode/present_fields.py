@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 
 RowOf = Callable[[Any], Any]
@@ -34,21 +35,26 @@ def fields_of_nodes(nodes: Sequence[Any], row_of: RowOf) -> pa.Array:
     return pa.array([_text_of(row_of(node)) for node in nodes], pa.string())
 
 
-def fields_of_lines(lines: Sequence[bytes], rows: pa.Table, row_of: RowOf) -> pa.Array:
-    """By record, the fields of its row. ``rows`` are the decoded rows: only those that have a null are parsed again."""
-    complete = fields_text(rows.column_names)
-    has_null = np.zeros(rows.num_rows, bool)
-    for column in rows.columns:
-        if column.null_count:
-            has_null |= column.is_null().to_numpy()
-    texts = np.full(rows.num_rows, complete, object)
-    for at in np.flatnonzero(has_null).tolist():
-        texts[at] = _text_of(row_of(json.loads(lines[at])))
-    return pa.array(texts, pa.string())
+def fields_of_lines(lines: Sequence[bytes], row_of: RowOf) -> pa.Array:
+    """By record, the fields of its row; the records are lines of JSON. Their columns do not tell: a field that has never had a
+    value has none."""
+    return fields_of_nodes(list(map(_parsed, lines)), row_of)
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except ValueError:
+        return json.loads(line)  # with NaN, or a number that orjson does not read
 
 
 def _text_of(row: Any) -> str:
-    return fields_text(row) if isinstance(row, dict) else "[]"
+    return _text_of_names(tuple(row)) if isinstance(row, dict) else "[]"
+
+
+@lru_cache(maxsize=4096)
+def _text_of_names(names: tuple[str, ...]) -> str:
+    return fields_text(names)
 
 
 def rows_with(fields: pa.ChunkedArray, names: Collection[str]) -> dict[str, np.ndarray[Any, np.dtype[np.bool_]]]:

@@ -9,19 +9,19 @@ from typing import Any
 import pyarrow as pa
 
 from connect.data.schema import Schema
+from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import SinkRecord
 from connectors.spark.decode import schema_inference
 from connectors.spark.decode.arrow_types import ColumnConversion
-from connectors.spark.decode.change_batch import table_of_struct
 from connectors.spark.decode.decoded_values import (
     DecodedValues,
+    change_events,
     image_of,
     plain_rows,
-    require_operations,
     tombstones,
 )
-from connectors.spark.decode.exact_values import parse_document, prefixed
+from connectors.spark.decode.exact_values import inside, parse_document, prefixed, read_string, show
 from connectors.spark.decode.json import NotBatchable
 from connectors.spark.decode.json_batch_decoder import JsonBatchDecoder
 from connectors.spark.decode.json_record_decoder import JsonRecordDecoder, finish_rows
@@ -76,16 +76,16 @@ class RecordDecoder:
             values = [{SINGLE_FIELD: v} for v in values]
         if not layout.envelope:
             return replace(plain_rows(positions, convert_values(values, layout.row, describe)), defaults=layout.defaults)
-        operations = pa.array([v.get("op") for v in values], pa.string())
-        require_operations(operations, raw, positions)
+        operations = pa.array(_operations(values, describe), pa.string())
         source = self._source.columns(self._read_sources([v.get("source") for v in values], describe))
-        image = convert_values([image_of(v) for v in values], layout.row, describe)
-        return DecodedValues(positions, operations, source, table_of_struct(image), defaults=layout.defaults)
+        rows = convert_values([image_of(v) for v in values], layout.row, describe)
+        return replace(change_events(positions, operations, source, rows, describe), defaults=layout.defaults)
 
     def _read_sources(self, blocks: list[Any], describe: Callable[[int], str]) -> pa.Array:
-        found = self._source.read_structs(blocks)
-        if found is not None:
-            return found
+        if all(block is None or isinstance(block, Struct) for block in blocks):
+            found = self._source.read_structs(blocks)
+            if found is not None:
+                return found
         read = []
         for at, block in enumerate(blocks):
             try:
@@ -102,6 +102,18 @@ class RecordDecoder:
         except (pa.ArrowException, ValueError, DataError, NotBatchable, RecursionError):
             self._inferred.restore(state)
         return self._documents.decode_schemaless(raw, positions, [parse_document(line) for line in lines])
+
+
+def _operations(events: Sequence[Any], describe: Callable[[int], str]) -> list[str | None]:
+    found = []
+    for at, event in enumerate(events):
+        try:
+            if not isinstance(event, Struct | dict):
+                raise DataError(f"{show(event)} is not a change event")
+            found.append(inside("op", read_string, event.get("op")))
+        except DataError as e:
+            raise DataError(f"{describe(at)}: {prefixed(e)}") from e
+    return found
 
 
 def convert_values(values: Sequence[Any], row: ColumnConversion, describe: Callable[[int], str]) -> pa.Array:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import decimal
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,8 @@ from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 _SAMPLE_SIZE = 15
 """Number of values that decide what a topic contains; a single one may be the bad one."""
 
+State = tuple[bool | None, int, int, pa.DataType]
+
 
 class InferredSchema:
     """The inferred schema of one topic's values."""
@@ -38,7 +41,10 @@ class InferredSchema:
         self.tells_missing = tells_missing
         self._places_empty = places_empty
         self.envelope: bool | None = None
+        """Whether the values are change events, as most of the first ones say; None before there are any."""
+        self._votes = self._voters = 0
         self._variants = variants
+        self._hints: Mapping[str, pa.DataType] = {}
         self._row: pa.DataType = pa.struct([])
         self._column: ColumnConversion | None = None
 
@@ -47,15 +53,34 @@ class InferredSchema:
         """The types of the row's fields so far."""
         return self._row
 
-    def state(self) -> tuple[bool | None, pa.DataType]:
+    def state(self) -> State:
         """The current state, for :meth:`restore`."""
-        return self.envelope, self._row
+        return self.envelope, self._votes, self._voters, self._row
 
-    def restore(self, state: tuple[bool | None, pa.DataType]) -> None:
+    def restore(self, state: State) -> None:
         """Restores a state, so that bad records do not affect the inferred types."""
-        if state != (self.envelope, self._row):
-            self.envelope, self._row = state
+        if state != self.state():
+            self.envelope, self._votes, self._voters, self._row = state
             self._column = None
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether further values may still decide whether they are change events."""
+        return self._voters < _SAMPLE_SIZE
+
+    def count_envelopes(self, values: Iterable[Any]) -> None:
+        """Counts the first values, parsed, that are change events, and those that are not. Raises DataError without any."""
+        for value in itertools.islice(values, _SAMPLE_SIZE - self._voters):
+            self._votes += 1 if is_envelope(value) else -1
+            self._voters += 1
+        if not self._voters:
+            raise DataError("a value is not JSON")
+        # A tie counts as change events: nothing looks like one by accident. What was read as such stays so.
+        self.envelope = bool(self.envelope) or self._votes >= 0
+
+    def set_hints(self, columns: Mapping[str, pa.DataType]) -> None:
+        """Gives fields that have no type yet these types once they have a value."""
+        self._hints = columns
 
     def set_types(self, columns: dict[str, pa.DataType]) -> None:
         """Fixes the types of a table's columns."""
@@ -134,7 +159,9 @@ class InferredSchema:
     def _merged(self, row: pa.DataType, seen: pa.DataType) -> pa.DataType:
         """The row with new fields, those of ``variants`` as VARIANT whatever their type."""
         names = self._variants.names
-        return _merge(row, pa.struct([_as_variant(f) if f.name in names else f for f in seen]) if names else seen)
+        merged = _merge(row, pa.struct([_as_variant(f) if f.name in names else f for f in seen]) if names else seen)
+        new = {f.name for f in merged if f.name in self._hints and row.get_field_index(f.name) < 0}
+        return pa.struct([pa.field(f.name, self._hints[f.name]) if f.name in new else f for f in merged]) if new else merged
 
     def accepts(self, image: dict[str, Any]) -> bool:
         """Whether rows have columns for these parsed fields; infers the types of new fields if so."""
@@ -271,20 +298,13 @@ def is_envelope(document: Any) -> bool:
     return {"op", "source"}.issubset(names) and not names.isdisjoint({"before", "after"})
 
 
-def are_envelopes(lines: Sequence[bytes]) -> bool:
-    """Whether most of the first values are change events. Raises DataError when none can be read."""
-    votes = 0
-    readable = False
-    for line in lines[:_SAMPLE_SIZE]:
+def readable(lines: Iterable[bytes]) -> Iterator[Any]:
+    """The parsed values of those lines that are JSON."""
+    for line in lines:
         try:
-            votes += 1 if is_envelope(json.loads(line)) else -1
-            readable = True
+            yield json.loads(line)
         except (ValueError, RecursionError):
             continue
-    if not readable:
-        raise DataError("a value is not JSON")
-    # A tie counts as change events: nothing looks like one by accident.
-    return votes >= 0
 
 
 def dump(value: Any) -> bytes:

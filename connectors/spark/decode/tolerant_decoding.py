@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
 
 from connect.errors import DataError
 from connect.record import SinkRecord, TopicPartition
@@ -22,20 +24,19 @@ _MAX_SLOW_BATCH = 16
 def decode_raw_tolerantly(decoder: TopicDecoder, raw: RawBuffer, sequence: int) -> tuple[list[ChangeBatch], list[BadRecord]]:
     """Like :meth:`TopicDecoder.decode_raw`, without bad records; also returns the bad records with their errors, in order."""
     bad_records: list[BadRecord] = []
+    decoder.detect_envelopes(raw.values)
     while len(raw):
         inferred_state = decoder.inferred_state()
         try:
-            return decoder.decode_raw(raw, sequence), bad_records
+            return decoder.decode_raw(raw, sequence), sorted(bad_records, key=_place)
         except DataError:
             decoder.restore_inferred(inferred_state)
-            with contextlib.suppress(DataError):  # no value can be read
-                decoder.detect_envelopes(raw.values)
             found = _find_bad(decoder, len(raw), _attempt_raw(decoder, raw), raw.location)
             if not found and decoder.inferred_state() == inferred_state:
                 raise  # otherwise, the types of later values tell which record is bad
             bad_records += found.values()
             raw = raw.without_positions(found)
-    return [], bad_records
+    return [], sorted(bad_records, key=_place)
 
 
 def _attempt_raw(decoder: TopicDecoder, raw: RawBuffer) -> Callable[[range], None]:
@@ -86,10 +87,11 @@ def _decode_records_tolerantly(
     decoder: TopicDecoder, records: Sequence[SinkRecord], sequences: Sequence[int]
 ) -> tuple[list[ChangeBatch], list[BadRecord]]:
     bad_records: list[BadRecord] = []
+    decoder.detect_envelopes_in(records)
     while records:
         inferred_state = decoder.inferred_state()
         try:
-            return decoder.decode_records(records, sequences), bad_records
+            return decoder.decode_records(records, sequences), sorted(bad_records, key=_place)
         except DataError:
             decoder.restore_inferred(inferred_state)
             found = _find_bad(decoder, len(records), _attempt_records(decoder, records), _location_in(records))
@@ -98,7 +100,7 @@ def _decode_records_tolerantly(
             bad_records += found.values()
             kept = [at for at in range(len(records)) if at not in found]
             records, sequences = [records[at] for at in kept], [sequences[at] for at in kept]
-    return [], bad_records
+    return [], sorted(bad_records, key=_place)
 
 
 def _attempt_records(decoder: TopicDecoder, records: Sequence[SinkRecord]) -> Callable[[range], None]:
@@ -116,19 +118,68 @@ def _location_in(records: Sequence[SinkRecord]) -> Callable[[int], tuple[TopicPa
     return location
 
 
+def _place(bad: BadRecord) -> tuple[TopicPartition, int]:
+    return bad.topic_partition, bad.offset
+
+
 def _find_bad(
     decoder: TopicDecoder,
     count: int,
     attempt: Callable[[range], None],
     location: Callable[[int], tuple[TopicPartition, int]],
 ) -> dict[int, BadRecord]:
-    def attempt_and_restore(part: range) -> None:
-        inferred_state = decoder.inferred_state()
+    """The records that no inferred types make good; if there are none, those that do not fit the types of most others.
+
+    If there are any, no types are inferred: those of all the other records may be wider than those of some of them.
+    """
+    before = decoder.inferred_state()
+    unreadable: dict[int, object] = {}
+    """The records that cannot be decoded alone, by position, and the inferred types with which they cannot either."""
+
+    def is_decoded(part: range) -> bool:
         try:
             attempt(part)
         except DataError:
-            decoder.restore_inferred(inferred_state)
+            return False
+        return True
+
+    def fits_wider_types(record: range, learned: object) -> bool:
+        """Whether the record fits types that are also those of all that was decoded so far, which are known then."""
+        decoder.restore_inferred(before)
+        if not is_decoded(record):
+            unreadable[record.start] = learned
+            return False
+        try:
+            decoder.restore_inferred(_join(learned, decoder.inferred_state()))
+        except pa.ArrowException:
+            return False
+        return is_decoded(record)
+
+    def attempt_and_learn(part: range) -> None:
+        learned = decoder.inferred_state()
+        try:
+            attempt(part)
+        except DataError:
+            if len(part) == 1 and fits_wider_types(part, learned):
+                return
+            decoder.restore_inferred(learned)
             raise
 
-    found = find_bad_records(halves(range(count)), attempt_and_restore)
-    return {at: BadRecord.of(*location(at), error) for at, error in found.items()}
+    found = find_bad_records(halves(range(count)), attempt_and_learn)
+    learned = decoder.inferred_state()
+    for at, known in list(unreadable.items()):
+        # A record without values needs a column that others have.
+        decoder.restore_inferred(learned)
+        if known != learned and is_decoded(range(at, at + 1)):
+            del unreadable[at], found[at]
+    decoder.restore_inferred(before if found else learned)
+    return {at: BadRecord.of(*location(at), found[at]) for at in sorted(unreadable) or found}
+
+
+def _join(state: Any, other: Any) -> Any:
+    """The inferred types of both states of a decoder, wide enough for each. Raises an Arrow error if there are none."""
+    if isinstance(state, tuple):
+        return tuple(map(_join, state, other))
+    if not isinstance(state, pa.DataType):
+        return other if state is None else state
+    return pa.struct(list(pa.unify_schemas([pa.schema(list(state)), pa.schema(list(other))], promote_options="permissive")))

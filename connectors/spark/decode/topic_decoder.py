@@ -15,7 +15,8 @@ from connect.data.schema import Schema
 from connect.errors import DataError
 from connect.record import SinkRecord
 from connectors.spark.decode import schema_inference
-from connectors.spark.decode.change_batch import OLD_KEY, ChangeBatch, empty_rows, make_meta
+from connectors.spark.decode.arrow_casts import find_differences
+from connectors.spark.decode.change_batch import OLD_KEY, ChangeBatch, RecordKeys, empty_rows, group_parts, make_meta
 from connectors.spark.decode.column_decoder import ColumnDecoder, ColumnRecords
 from connectors.spark.decode.decoded_values import DecodedValues
 from connectors.spark.decode.json import JsonSchemas, NotBatchable
@@ -56,6 +57,8 @@ class TopicDecoder:
         key_name: str | None,
         needs_names: bool,
         needs_keys: bool,
+        keeps_tombstones: bool = True,
+        skips_single_keys: bool = False,
         needs_position: bool = False,
         rescues: bool = False,
         rescues_empty: bool = True,
@@ -80,7 +83,14 @@ class TopicDecoder:
         self._records = RecordDecoder(schemas, inferred, source, self._batches, self._documents)
         self._columns = ColumnDecoder(schemas, source)
         self._keys = KeyDecoder(
-            schemas, of_keys, self._inferred_key_schema, keys, with_schemas=key_schemas, needs_keys=needs_keys
+            schemas,
+            of_keys,
+            self._inferred_key_schema,
+            keys,
+            with_schemas=key_schemas,
+            needs_keys=needs_keys,
+            keeps_tombstones=keeps_tombstones,
+            skips_single=skips_single_keys,
         )
         self._old_keys = OldKeyDecoder(self._keys, with_schemas=key_schemas) if needs_keys else None
 
@@ -96,19 +106,19 @@ class TopicDecoder:
 
     def decode_batch(self, raw: RawBuffer, sequence: int) -> list[ChangeBatch]:
         """Decodes JsonConverter's usual bytes only. Raises NotBatchable or one of ``DECODE_ERRORS``, which name no record."""
-        return [self._of_raw(raw, sequence, values, exactly=False) for values in self._batches.decode(raw)]
+        return [part for values in self._batches.decode(raw) for part in self._of_raw(raw, sequence, values, exactly=False)]
 
     def decode_payloads(self, raw: RawBuffer, groups: Sequence[Payloads], nulls: Sequence[int]) -> list[ChangeBatch]:
         """Like :meth:`decode_batch`, for values without their schemas (``JsonBatchDecoder.decode_payloads``); ``raw`` has the
         rest of the records."""
         found = self._batches.decode_payloads(raw, groups, nulls)
-        return [self._of_raw(raw, 0, values, exactly=False) for values in found]
+        return [part for values in found for part in self._of_raw(raw, 0, values, exactly=False)]
 
     def decode_exactly(self, raw: RawBuffer, sequence: int) -> list[ChangeBatch]:
         """Decodes raw records value by value. Raises DataError that names record and field."""
         with self._naming_topic():
-            values = self._documents.decode(raw)
-            return [self._of_raw(raw, sequence, v, exactly=True) for v in values]
+            found = self._documents.decode(raw)
+            return [part for values in found for part in self._of_raw(raw, sequence, values, exactly=True)]
 
     def decode_records(self, records: Sequence[SinkRecord], sequences: Sequence[int] | None = None) -> list[ChangeBatch]:
         """Like :meth:`decode_raw`, for records of any converter and after any transformations; ``sequences`` numbers them."""
@@ -116,12 +126,12 @@ class TopicDecoder:
         with self._naming_topic():
             found = []
             for values in self._records.decode(records, raw):
-                chosen = [records[at] for at in values.positions]
-                keys = self._keys.decode_records(chosen, raw.places(values.positions), values.operations)
-                old_keys = self._old_keys and self._old_keys.decode_records(chosen, values.operations)
-                places = pa.array(values.positions, pa.int64())
-                numbers = places if sequences is None else pa.array(sequences, pa.int64()).take(places)
-                found.append(self._change_batch(raw, numbers, values, keys, old_keys))
+                parts = self._keys.decode_records(_chosen(records, values), raw.places(values.positions), values.operations)
+                for part, keys in _by_keys(raw, values, parts):
+                    old_keys = self._old_keys and self._old_keys.decode_records(_chosen(records, part), part.operations)
+                    places = pa.array(part.positions, pa.int64())
+                    numbers = places if sequences is None else pa.array(sequences, pa.int64()).take(places)
+                    found.append(self._change_batch(raw, numbers, part, keys, old_keys))
             return found
 
     def decode_columns(self, records: ColumnRecords) -> ChangeBatch:
@@ -143,13 +153,13 @@ class TopicDecoder:
         image = values.image if values.image.num_columns else empty_rows(count)
         return ChangeBatch(self.topic, meta, image, keys, values.defaults)
 
-    def _of_raw(self, raw: RawBuffer, sequence: int, values: DecodedValues, *, exactly: bool) -> ChangeBatch:
-        keys = self._raw_keys(raw, values, exactly=exactly)
-        old_keys = self._old_keys and self._old_keys.decode_raw(raw, values.positions, values.operations)
-        numbers = pc.add(pa.array(values.positions, pa.int64()), sequence)
-        return self._change_batch(raw, numbers, values, keys, old_keys)
+    def _of_raw(self, raw: RawBuffer, sequence: int, values: DecodedValues, *, exactly: bool) -> Iterator[ChangeBatch]:
+        for part, keys in _by_keys(raw, values, self._raw_keys(raw, values, exactly=exactly)):
+            old_keys = self._old_keys and self._old_keys.decode_raw(raw, part.positions, part.operations)
+            numbers = pc.add(pa.array(part.positions, pa.int64()), sequence)
+            yield self._change_batch(raw, numbers, part, keys, old_keys)
 
-    def _raw_keys(self, raw: RawBuffer, values: DecodedValues, *, exactly: bool) -> pa.Table | None:
+    def _raw_keys(self, raw: RawBuffer, values: DecodedValues, *, exactly: bool) -> list[RecordKeys]:
         chosen = raw if len(values.positions) == len(raw) else raw.select(values.positions)
         decode = self._keys.decode_exactly if exactly else self._keys.decode_batch
         return decode(chosen, values.operations)
@@ -176,7 +186,7 @@ class TopicDecoder:
         if old_keys is not None:
             meta = meta.append_column(OLD_KEY, old_keys)
         image = values.image if values.image.num_columns else empty_rows(len(index))
-        return ChangeBatch(self.topic, meta, image, keys, values.defaults)
+        return ChangeBatch(self.topic, meta, image, keys, values.defaults, values.has_schema)
 
     @contextlib.contextmanager
     def _naming_topic(self) -> Iterator[None]:
@@ -188,6 +198,12 @@ class TopicDecoder:
             raise DataError(f"topic {self.topic}: a value is nested too deeply") from e
         except DECODE_ERRORS as e:
             raise DataError(f"topic {self.topic}: {e}") from e
+
+    def know_columns(self, fields: dict[str, pa.DataType]) -> None:
+        """Reads values without a schema with the types of the table's columns, which are these fields of records. Keys get them
+        for the fields that they have."""
+        self.inferred_value_schema.set_types(fields)
+        self._inferred_key_schema.set_hints(fields)
 
     # -- inferred types -------------------------------------------------------------------------------------------------
 
@@ -202,10 +218,54 @@ class TopicDecoder:
         self._inferred_key_schema.restore(of_keys)
 
     def detect_envelopes(self, values: Sequence[bytes | None]) -> None:
-        """Decides from all these values whether values without a schema are change events: a few of them may be bad."""
-        lines = [v for v in values if v is not None]
-        if self.inferred_value_schema.envelope is None and lines and not self._value_schemas:
-            self.inferred_value_schema.envelope = schema_inference.are_envelopes(lines)
+        """Decides, as long as it has seen few, from these values whether values without a schema are change events: a few of them
+        may be bad. Called once for each batch."""
+        if self.inferred_value_schema.is_undecided and not self._value_schemas:
+            self._count_envelopes(schema_inference.readable(value for value in values if value is not None))
+
+    def detect_envelopes_in(self, records: Sequence[SinkRecord]) -> None:
+        """The same for records of any converter."""
+        if self.inferred_value_schema.is_undecided:
+            self._count_envelopes(r.value for r in records if r.value is not None and r.value_schema is None)
+
+    def _count_envelopes(self, values: Iterator[Any]) -> None:
+        with contextlib.suppress(DataError):  # there is none that can be read
+            self.inferred_value_schema.count_envelopes(values)
+
+
+def _by_keys(
+    raw: RawBuffer, values: DecodedValues, keys: Sequence[RecordKeys]
+) -> Iterator[tuple[DecodedValues, pa.Table | None]]:
+    """The values with their keys, divided so that the types of the keys agree. Raises DataError for a wrong single key."""
+    _check_single_keys(raw, values, keys)
+    for rows, table in group_parts(keys, len(values.positions)):
+        yield (values if len(rows) == len(values.positions) else values.take(rows)), table
+
+
+def _check_single_keys(raw: RawBuffer, values: DecodedValues, keys: Sequence[RecordKeys]) -> None:
+    """Raises DataError if a key is a single value, and the row has another one in the column that it is taken for."""
+    for part in keys:
+        for name in part.keys.column_names if part.is_single else ():
+            if name not in values.image.column_names:
+                continue
+            key, row = part.keys[name], values.image[name].take(pa.array(part.rows, pa.int64()))
+            try:
+                differs = find_differences(key.cast(row.type), row)
+            except pa.ArrowException:
+                continue  # what cannot be compared is refused, or converted, where rows get their keys
+            if pc.any(differs).as_py():
+                at = pc.index(differs, True).as_py()
+                where = raw.describe(values.positions[part.rows[at]])
+                raise DataError(
+                    f"{where}: the record key is the single value {key[at].as_py()}, which key.columns takes for that of the "
+                    f"column {name}, and the row has {row[at].as_py()} there, so it is not known which row of the table it is; "
+                    "make the key of the row's field, for example with the transformation ValueToKey, or give the key's field a "
+                    "name"
+                )
+
+
+def _chosen(records: Sequence[SinkRecord], values: DecodedValues) -> list[SinkRecord]:
+    return [records[at] for at in values.positions]
 
 
 def _fixed_schema(converter: Converter) -> Schema | None:

@@ -25,6 +25,9 @@ class PartitionOffsets:
         """Returns the offset after the last received record; None before the first."""
         return self._positions.get(partition)
 
+    def positions(self) -> dict[TopicPartition, int]:
+        return dict(self._positions)
+
     def receive(self, holder: Hashable, partition: TopicPartition, first: int, end: int) -> None:
         """The holder takes records from ``first`` to below ``end``."""
         self._positions[partition] = end

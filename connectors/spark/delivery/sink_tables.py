@@ -144,7 +144,7 @@ class SinkTables:
         return bool(names) and all(self.queue(name).known_columns(self.partitions) is not None for name in names)
 
     def keep_own(self, names: Collection[str]) -> None:
-        """Reads tables that exist, and remembers the topics of those that this connector has written. Blocks."""
+        """Reads tables of this connector, and remembers the topics of which they have records. Blocks."""
         for name, ends in self.load(dict.fromkeys(names, ())).items():
             topics = {tp.topic for tp in ends}
             for topic in topics:

@@ -1,14 +1,16 @@
-"""Where a task's new partitions begin: where their tables end (promise 6)."""
+"""Where a task's new partitions begin: where their tables end (promise 6). Whether its partitions can be read from there, then
+and while it runs."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from connect.errors import ConnectError
 from connect.record import TopicPartition
-from connect.sink import Offsets, SinkTaskContext
+from connect.sink import Offsets, SinkTaskContext, TopicIdentity
 from connectors.spark.delivery.sink_tables import SinkTables
+from connectors.spark.tables.application_ids import require_same_topic
 
 log = logging.getLogger(__name__)
 
@@ -34,13 +36,14 @@ def find_start_offsets(
     for table, ends in found.items():
         for tp in by_table[table]:
             if tp in ends:
-                _check_topic_not_recreated(tp, ends[tp], log_ends.get(tp), table)
+                _check_topic_not_recreated(_held(table, tp, ends[tp]), ends[tp], log_ends.get(tp))
                 if ends[tp] < log_starts.get(tp, 0):
                     behind.append((tp, ends[tp], table))
     # Promise 2: the group's offset is ahead of no table. What lies between had no rows for a table whose end is older.
     group = context.group_offsets({tp for tp, _, _ in behind})
     for tp, end, table in behind:
-        _check_no_gap(tp, max(end, group.get(tp, end)), log_starts[tp], table)
+        end_or_group = max(end, group.get(tp, end))
+        _check_no_gap(_held(table, tp, end_or_group), end_or_group, log_starts[tp])
         log.warning(
             "Table %s holds %s up to offset %d, and the topic begins at %d. The records between had no rows for the table, "
             "because the consumer group's offset is %d, unless the table was rolled back or restored since: then their rows "
@@ -60,19 +63,47 @@ def find_start_offsets(
     return starts
 
 
-def _check_topic_not_recreated(tp: TopicPartition, end: int, log_end: int | None, table: str) -> None:
+def check_positions(context: SinkTaskContext, topics: Mapping[str, TopicIdentity], positions: Offsets) -> None:
+    """Raises ConnectError unless partitions can be read on from these positions: ``topics`` are still the same, and have what
+    comes next. Blocks."""
+    present = context.topic_identities({tp.topic for tp in positions})
+    check_topics(topics, present, positions)
+    log_starts, log_ends = context.beginning_offsets(positions), context.end_offsets(positions)
+    for tp, position in positions.items():
+        _check_topic_not_recreated(_read(tp, position), position, log_ends.get(tp))
+        _check_no_gap(_read(tp, position), position, log_starts.get(tp, 0))
+
+
+def check_topics(topics: Mapping[str, TopicIdentity], present: Mapping[str, TopicIdentity], positions: Offsets) -> None:
+    """Raises OtherTopicError if a topic that was read up to these positions was recreated since. One that does not exist now says
+    nothing: nothing is read from it."""
+    for tp, position in positions.items():
+        if tp.topic in topics and tp.topic in present and topics[tp.topic] != present[tp.topic]:
+            require_same_topic(_read(tp, position), tp.topic, topics[tp.topic], present[tp.topic])
+
+
+def _held(table: str, tp: TopicPartition, end: int) -> str:
+    return f"table {table} holds {tp} up to offset {end}"
+
+
+def _read(tp: TopicPartition, position: int) -> str:
+    return f"the connector has read {tp} up to offset {position}"
+
+
+def _check_topic_not_recreated(claim: str, end: int, log_end: int | None) -> None:
+    """``claim`` says who has the records up to ``end``."""
     if log_end is not None and end > log_end:
         raise ConnectError(
-            f"table {table} holds {tp} up to offset {end}, but the topic ends at {log_end}: the topic was "
-            "deleted and recreated. Stop the connector and reset its offsets over REST (DELETE /connectors/<name>/offsets) "
-            "to read the new topic"
+            f"{claim}, but the topic ends at {log_end}: the topic was deleted and recreated, or its offset was set too far. Stop "
+            "the connector, and over REST (/connectors/<name>/offsets) reset its offsets (DELETE) to read the new topic, or set "
+            "the right one (PATCH)"
         )
 
 
-def _check_no_gap(tp: TopicPartition, end: int, log_start: int, table: str) -> None:
+def _check_no_gap(claim: str, end: int, log_start: int) -> None:
     if end < log_start:
         raise ConnectError(
-            f"table {table} holds {tp} up to offset {end}, but the topic begins at {log_start}: retention deleted "
+            f"{claim}, but the topic begins at {log_start}: retention deleted "
             f"{log_start - end} records that were not written. To continue without them, stop the connector and set its offset "
             f"of the partition to {log_start} over REST (PATCH /connectors/<name>/offsets), then resume it"
         )

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import ConfigError, DataError
+from connectors.sink_support.batch_isolation import find_bad_records
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.config import SparkSinkConfig
-from connectors.spark.decode.change_batch import DATABASE, IGNORED, OPERATION, SCHEMA, TABLE, TOMBSTONE, ChangeBatch
+from connectors.spark.decode.change_batch import DATABASE, IGNORED, OPERATION, SCHEMA, TABLE, ChangeBatch, find_tombstones
 from connectors.spark.routes import Routes
 
 log = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ class TableRouter:
         self, topic: str, decoded: Sequence[ChangeBatch]
     ) -> tuple[list[tuple[str, ChangeBatch]], list[BadRecord]]:  # fmt: skip
         if self._config.routes is not None:
-            return self._route_by_field(topic, decoded, self._config.routes), []
+            return self._route_by_field(topic, decoded, self._config.routes)
         if not self._config.names_need_source:
             name = self._config.table_name(topic, None, None, None)
             return [(name, changes) for changes in decoded], []
@@ -93,19 +94,24 @@ class TableRouter:
                     bad_records += _refuse_all(part, e)
                     continue
                 self.add_tables(topic, [table])
-                found.append((table, part))
+                found.append((table, _with_own_keys(part)))
         tables = self.current_tables_of(topic)
         if len(tables) == 1:
             # The end of the only table passes them, so that it is not behind the topic when retention removes them.
             found += [(next(iter(tables)), part) for part in tombstones]
         return found, bad_records
 
-    def _route_by_field(self, topic: str, decoded: Sequence[ChangeBatch], routes: Routes) -> list[tuple[str, ChangeBatch]]:
+    def _route_by_field(
+        self, topic: str, decoded: Sequence[ChangeBatch], routes: Routes
+    ) -> tuple[list[tuple[str, ChangeBatch]], list[BadRecord]]:  # fmt: skip
         found: list[tuple[str, ChangeBatch]] = []
+        bad_records: list[BadRecord] = []
         for changes in decoded:
             if not routes.field:
                 found += [(table, changes) for table in routes.tables]
                 continue
+            changes, without_text = _split_without_text(changes, routes.field)
+            bad_records += without_text
             values = changes.texts_at(routes.field)
             for value in pc.unique(values).to_pylist():
                 tables = routes.tables_for(value)
@@ -114,16 +120,18 @@ class TableRouter:
                 if routes.is_dynamic:
                     if any(map(self._config.is_changelog, tables)):
                         field = ".".join(routes.field)
-                        raise DataError(f"{part.describe_record(0)}: {field} names {tables[0]}, which is the name of a changelog")
+                        error = DataError(f"{field} names {tables[0]}, which is the name of a changelog")
+                        bad_records += _refuse_all(part, error)
+                        continue
                     self.add_tables(topic, tables)
                 if not tables:
                     self.unrouted += part.num_rows
-                found += [(table, part) for table in tables]
-        return found
+                found += [(table, _with_own_keys(part)) for table in tables]
+        return found, bad_records
 
     def _split_tombstones(self, topic: str, changes: ChangeBatch) -> tuple[ChangeBatch, list[ChangeBatch]]:
         """The other changes, and the tombstones as records without a row."""
-        is_tombstone = pc.fill_null(pc.equal(changes.meta[OPERATION], TOMBSTONE), False)
+        is_tombstone = find_tombstones(changes.meta)
         if not pc.any(is_tombstone).as_py():
             return changes, []
         if not self.ignored_tombstones:
@@ -157,5 +165,19 @@ def _has_source(changes: ChangeBatch, source: Source) -> pa.ChunkedArray:
     return mask
 
 
-def _refuse_all(changes: ChangeBatch, error: ConfigError) -> list[BadRecord]:
+def _split_without_text(changes: ChangeBatch, field: Sequence[str]) -> tuple[ChangeBatch, list[BadRecord]]:
+    """The changes without those whose field has a value that is no text, which are bad records."""
+    errors = find_bad_records([range(changes.num_rows)], lambda part: changes.slice(part).texts_at(field))
+    if not errors:
+        return changes, []
+    bad_records = [BadRecord.of(*changes.location(at), error) for at, error in errors.items()]
+    return changes.filter(pa.array([at not in errors for at in range(changes.num_rows)])), bad_records
+
+
+def _refuse_all(changes: ChangeBatch, error: ConfigError | DataError) -> list[BadRecord]:
     return [BadRecord.of(*changes.location(i), DataError(error.message)) for i in range(changes.num_rows)]
+
+
+def _with_own_keys(part: ChangeBatch) -> ChangeBatch:
+    """The records of one table, without the fields that only keys of other tables have, whose records have no schema either."""
+    return part if part.has_schema else part.without_empty_keys()

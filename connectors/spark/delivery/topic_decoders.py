@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 
 from connect.converters.api import Converter
 from connect.converters.json.converter import JsonConverter
@@ -17,6 +18,15 @@ from connectors.spark.plan.renames import with_field_names
 
 _MAX_DECODERS = 1000
 """Of topics, and of the names that a transformation gives them, which may be as many as it likes."""
+
+
+@dataclass(slots=True)
+class _Opened:
+    """A decoder, the columns of its table that it knows, and those that it reads as VARIANT."""
+
+    decoder: TopicDecoder
+    variants: frozenset[str]
+    columns: Columns = field(default_factory=dict)
 
 
 class TopicDecoders:
@@ -34,27 +44,32 @@ class TopicDecoders:
         self._key_converter = key_converter
         self._value_converter = value_converter
         self._known_columns = known_columns
-        self._decoders: RecentlyUsed[tuple[str, str], TopicDecoder] = RecentlyUsed(_MAX_DECODERS)
+        self._decoders: RecentlyUsed[tuple[str, str], _Opened] = RecentlyUsed(_MAX_DECODERS)
 
     def get(self, origin: str, topic: str) -> TopicDecoder:
-        """Returns the decoder of records from topic ``origin`` that a transformation may have renamed to ``topic``."""
-        return self._decoders.get((origin, topic), lambda: self._open(origin, topic))
-
-    def _open(self, origin: str, topic: str) -> TopicDecoder:
-        known = self._known_columns(topic)
-        decoder = self._create(origin, {} if known is None else known[1])
-        if known is not None:
-            # Values without a schema are read with the types of the existing table.
-            name, columns = known
+        """Returns the decoder of records from topic ``origin`` that a transformation may have renamed to ``topic``. It knows the
+        columns that the topic's table has now."""
+        name, columns = self._known_columns(topic) or ("", {})
+        opened = self._decoders.get((origin, topic), lambda: _Opened(self._create(origin, columns), _variants(columns)))
+        if _variants(columns) - opened.variants:
+            self._decoders.drop(lambda key: key == (origin, topic))
+            return self.get(origin, topic)
+        if columns and columns != opened.columns:
+            opened.columns = dict(columns)
             table = self._config.of_table(name)
             own = {*table.metadata_columns, table.rescue_column} if table.is_lenient else {*table.metadata_columns}
-            fields = with_field_names({n: t for n, t in columns.items() if n not in own}, table.schema.renames)
-            decoder.inferred_value_schema.set_types(fields)
-        return decoder
+            fields = {n: t for n, t in columns.items() if n not in own}
+            opened.decoder.know_columns(with_field_names(fields, table.schema.renames))
+        return opened.decoder
 
     def _create(self, origin: str, columns: Columns) -> TopicDecoder:
         """Creates a decoder of records for a table with these columns."""
-        keys, settings = self._config.table.key_columns, self._config.settings()
+        table, settings, routes = self._config.table, self._config.settings(), self._config.routes
+        is_static = routes is not None and not routes.is_dynamic
+        tables = [self._config.of_table(name) for name in routes.tables] if routes is not None and is_static else settings
+        of_tables = {one.key_columns for one in tables}
+        (*keys,) = of_tables.pop() if len(of_tables) == 1 else ()
+        key_name = keys[0] if len(keys) == 1 else None
         return TopicDecoder(
             origin,
             self._key_converter,
@@ -62,13 +77,16 @@ class TopicDecoders:
             key_schemas=_has_schemas(self._key_converter),
             value_schemas=_has_schemas(self._value_converter),
             fill_defaults=_fills_defaults(self._value_converter),
-            key_name=keys[0] if len(keys) == 1 else None,
+            key_name=key_name,
             needs_names=self._config.names_need_source,
-            needs_keys=self._config.table.upserts,
-            needs_position=self._config.table.upserts or SEQ in self._config.table.metadata_columns,
+            needs_keys=table.upserts,
+            keeps_tombstones=any(one.upserts or one.keep_tombstones for one in settings),
+            # The key columns are in the rows; a single value can be one of several, or that of another table.
+            skips_single_keys=table.upserts and key_name is None and any(one.key_columns for one in tables),
+            needs_position=table.upserts or SEQ in table.metadata_columns,
             rescues=any(one.is_lenient or one.schema.sets_values_aside for one in settings),
             rescues_empty=any(one.is_lenient for one in settings),
-            variants=self._config.variants.with_names(frozenset(n for n, t in columns.items() if is_variant(t))),
+            variants=self._config.variants.with_names(_variants(columns)),
             tells_missing=any(one.schema.tells_missing for one in settings),
             wants_defaults=any(one.upserts and one.schema.uses_defaults for one in settings),
         )
@@ -76,6 +94,10 @@ class TopicDecoders:
     def drop(self, origins: Collection[str]) -> None:
         """Drops the decoders of these topics, with the types that they inferred."""
         self._decoders.drop(lambda key: key[0] in origins)
+
+
+def _variants(columns: Columns) -> frozenset[str]:
+    return frozenset(name for name, type_ in columns.items() if is_variant(type_))
 
 
 def _has_schemas(converter: Converter) -> bool:

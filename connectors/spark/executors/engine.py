@@ -108,13 +108,16 @@ class ExecutorEngine:
         owner: str,
         clock: Callable[[], float],
         pending_work: PendingWork,
+        check_positions: Callable[[Offsets], None],
     ) -> None:
+        """``check_positions`` raises ConnectError if partitions cannot be read on from there."""
         self.is_active = False
         self._config = config
         self._context = context
         self._sink = sink
         self._consumption = consumption
         self._clock = clock
+        self._check_positions = check_positions
         self._runner = JobRunner(owner, config.spark, sessions)
         self._threads: CommitThreads[Callable[[], None]] = CommitThreads(f"executors-{owner}", 1)
         self._job: _Job | None = None
@@ -157,6 +160,8 @@ class ExecutorEngine:
     def _look_for_work(self, now: float) -> None:
         positions = self._positions()
         ends = self._context.end_offsets(list(positions))
+        if behind := {tp: positions[tp] for tp, end in ends.items() if end < positions[tp]}:
+            self._check_positions(behind)
         lag = sum(max(0, end - positions[tp]) for tp, end in ends.items())
         self._figures.backlog = lag
         if not self._choose_engine(lag):

@@ -113,26 +113,27 @@ class WrittenPart:
 class StagedPart:
     """Changes that need the table's rows, or Spark, to be applied: unavailable values, truncates, versions, and so on."""
 
-    changes: Sequence[tuple[str, bytes, bytes, bytes | None, Mapping[str, pa.Scalar]]]
-    """Topic, meta, image, keys, and defaults."""
+    changes: Sequence[tuple[str, bytes, bytes, bytes | None, Mapping[str, pa.Scalar], bool]]
+    """Topic, meta, image, keys, defaults, and whether the records have a schema."""
 
     @classmethod
     def pack(cls, batches: Sequence[ChangeBatch]) -> StagedPart:
         packed = [
-            (b.topic, pack_table(b.meta), pack_table(b.image), None if b.keys is None else pack_table(b.keys), b.defaults)
-            for b in batches
+            (one.topic, pack_table(one.meta), pack_table(one.image), keys, one.defaults, one.has_schema)
+            for one in batches
+            for keys in [None if one.keys is None else pack_table(one.keys)]
         ]
         return cls(packed)
 
     def unpack(self, sequence: int) -> list[ChangeBatch]:
         """The changes, with ``sequence`` added to their own."""
         found = []
-        for topic, meta, image, packed_keys, defaults in self.changes:
+        for topic, meta, image, packed_keys, defaults, has_schema in self.changes:
             table = unpack_table(meta)
             numbers = pc.add(table[SEQUENCE], sequence)
             table = table.set_column(table.column_names.index(SEQUENCE), SEQUENCE, numbers)
             keys = None if packed_keys is None else unpack_table(packed_keys)
-            found.append(ChangeBatch(topic, table, unpack_table(image), keys, defaults))
+            found.append(ChangeBatch(topic, table, unpack_table(image), keys, defaults, has_schema))
         return found
 
 

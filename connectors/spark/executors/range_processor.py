@@ -125,6 +125,8 @@ class RangeProcessor:
     def _route(self, decoded: DecodedTopic) -> None:
         routed, unnamed = self._router.route(decoded.topic, decoded.changes)
         self._part.bad_records += [*decoded.bad_records, *unnamed]
+        # Types inferred from them are dropped too.
+        self._decoders.drop({bad.topic_partition.topic for bad in unnamed})
         for table, changes in routed:
             self._part.changes.setdefault(table, []).append(changes)
 
@@ -186,16 +188,16 @@ class RangeProcessor:
 
     def _prepare(self, rows: RowPreparation, target: WriteTarget, changes: list[ChangeBatch]) -> PreparedRows | None:
         """Prepares the changes, and takes bad records out of the list."""
-        columns, partitions, feeds = target.columns, target.partition_columns, target.feeds
+        columns, limits, feeds = target.columns, target.limits, target.feeds
         try:
-            return rows.prepare(columns, changes, target.keys, partition_columns=partitions, feeds=feeds)
+            return rows.prepare(columns, changes, target.keys, limits=limits, feeds=feeds)
         except DataError:
-            good, bad_records = split_bad_records(rows, columns, partitions, target.keys, changes, feeds)
+            good, bad_records = split_bad_records(rows, columns, limits, target.keys, changes, feeds)
             if not bad_records:
                 raise
             self._part.bad_records += bad_records
             changes[:] = good
-        return rows.prepare(columns, changes, target.keys, partition_columns=partitions, feeds=feeds) if changes else None
+        return rows.prepare(columns, changes, target.keys, limits=limits, feeds=feeds) if changes else None
 
     def _write_files(self, prepared: PreparedRows, settings: TableConfig, files: FileTarget) -> WrittenPart | None:
         """None for changes that the driver has to apply."""

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from connect.errors import ConnectError, DataError, RetriableError
 from connect.record import TopicPartition
 from connectors.sink_support.errant_records import BadRecord
-from connectors.spark.decode.change_batch import PARTITION_ID, ChangeBatch
+from connectors.spark.decode.change_batch import PARTITION_ID, TOPIC_ID, ChangeBatch
 from connectors.spark.decode.change_batch import POSITION as SOURCE_POSITION
 from connectors.spark.errors import explain
 from connectors.spark.executors.job import (
@@ -31,7 +31,7 @@ from connectors.spark.executors.job import (
     key_names,
     unpack_table,
 )
-from connectors.spark.plan.deduplicate import TOPIC_ID, DeduplicatedChanges
+from connectors.spark.plan.deduplicate import DeduplicatedChanges
 from connectors.spark.plan.evolution import Columns, merge_columns
 from connectors.spark.plan.key_equality import last_rows, number_keys
 from connectors.spark.plan.rows import PreparedRows

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from connect.config.schema_contracts import ContractMode, ContractRules, FrozenSchemaError
 from connect.errors import DataError
-from connectors.spark.decode.change_batch import DELETE, OPERATION, TOMBSTONE, ChangeBatch, empty_rows
+from connectors.spark.decode.change_batch import ChangeBatch, empty_rows, find_deletes
 from connectors.spark.decode.exact_values import parse_document
 from connectors.spark.decode.rescued_json import RESCUED, node_text, object_text
 from connectors.spark.plan.evolution import Columns, quote, sql_type, without_empty_structs
@@ -41,7 +41,7 @@ class TableContract:
         image = changes.image
         written = pa.scalar(True)
         if self.upserts:
-            written = pc.invert(pc.fill_null(pc.is_in(changes.meta[OPERATION], pa.array([DELETE, TOMBSTONE])), False))
+            written = pc.invert(find_deletes(changes.meta))
         for name in changes.image.column_names:
             mode = self.rules.mode_of(self.table, name)
             column = changes.image[name]

@@ -17,25 +17,34 @@ import pyarrow.compute as pc
 
 from connect.errors import DataError
 from connectors.spark.config_keys import IGNORE, SOFT, UNAVAILABLE
+from connectors.spark.decode.arrow_casts import find_differences
 from connectors.spark.decode.change_batch import (
-    DELETE,
     FIELDS,
     MESSAGE,
     OPERATION,
+    POSITION,
     SEQUENCE,
-    TOMBSTONE,
-    TRUNCATE,
+    SOURCE_MS,
     ChangeBatch,
+    find_deletes,
+    find_tombstones,
 )
+from connectors.spark.decode.exact_values import parse_document
 from connectors.spark.decode.present_fields import rows_with
+from connectors.spark.decode.rescued_json import RESCUED
 from connectors.spark.decode.toast import placeholders
-from connectors.spark.plan.evolution import cast_key
+from connectors.spark.plan.evolution import cast_key, show_value
 from connectors.spark.plan.key_changes import follow_key_changes, has_moved
-from connectors.spark.plan.key_equality import first_rows, last_rows, number_keys
-from connectors.spark.plan.truncates import TruncatePoint, drop_before_truncate, drop_truncates, truncates_as_deletes
+from connectors.spark.plan.key_equality import Ints, first_rows, last_rows, number_keys
+from connectors.spark.plan.truncates import (
+    MADE,
+    TruncatePoint,
+    drop_before_truncate,
+    drop_truncates,
+    find_row_changes,
+    truncates_as_deletes,
+)
 
-TOPIC_ID = "topic"
-"""Column of ``meta`` after changes of several topics are concatenated."""
 _NULLS = "nulls"
 
 
@@ -76,16 +85,25 @@ def latest_per_key(
     *,
     unavailable_is_null: bool = False,
     may_lack: Collection[str] = (),
+    one_partition: bool = True,
 ) -> DeduplicatedChanges:
     """The latest change per key. The image must contain the key columns (see :func:`with_key_columns`).
 
     ``unavailable`` is the placeholder for unavailable values; with ``unavailable_is_null``, they become null. ``may_lack`` are
-    columns whose value is kept if the record does not have them (``meta`` names the fields of each record).
+    columns whose value is kept if the record does not have them (``meta`` names the fields of each record). ``one_partition``:
+    whether one partition alone feeds the table (:func:`follow_key_changes`).
     """
     changes, truncates = without_truncates(sort_by_sequence(changes), keys, delete_mode)
     truncate = truncates[0] if truncates else None
     return latest_of_sorted(
-        changes, truncate, keys, delete_mode, unavailable, unavailable_is_null=unavailable_is_null, may_lack=may_lack
+        changes,
+        truncate,
+        keys,
+        delete_mode,
+        unavailable,
+        unavailable_is_null=unavailable_is_null,
+        may_lack=may_lack,
+        one_partition=one_partition,
     )
 
 
@@ -107,32 +125,37 @@ def latest_of_sorted(
     *,
     unavailable_is_null: bool = False,
     may_lack: Collection[str] = (),
+    one_partition: bool = True,
 ) -> DeduplicatedChanges:
     """The latest change per key of changes that are sorted from the oldest to the newest, after the last truncate."""
-    operations = changes.meta[OPERATION]
-    deleted = pc.fill_null(pc.is_in(operations, pa.array([DELETE, TOMBSTONE])), False)
-    if delete_mode == IGNORE and pc.any(deleted).as_py():
-        changes = changes.filter(pc.invert(deleted))
-        deleted = pa.chunked_array([pa.array([False] * changes.num_rows, pa.bool_())])
-    keep = find_unavailable(changes.image, keys, deleted, unavailable)
-    if keep and unavailable_is_null:
-        changes, keep = _replace_by_null(changes, keep), {}
+    if delete_mode == IGNORE:
+        changes = drop_deletes(changes)
+    deleted = find_deletes(changes.meta)
+    lost = find_unavailable(changes.image, keys, deleted, unavailable)
+    if lost and unavailable_is_null:
+        changes, lost = _replace_by_null(changes, lost), {}
     missing = find_missing(changes, may_lack, deleted)
-    changes, followed = follow_key_changes(changes, keys, deleted, either_mask(keep, missing))
-    lost = {c: pc.and_(mask, followed[c]) for c, mask in keep.items()}
-    missing = {c: pc.and_(mask, followed[c]) for c, mask in missing.items()}
-    keep = followed
-    if keep and delete_mode != SOFT:
-        changes = _without_values(changes, keep, deleted)
+    lacking = either_mask(lost, missing)
     if delete_mode == SOFT and pc.any(deleted).as_py():
         for name, mask in find_unavailable(changes.image, keys, pc.invert(deleted), unavailable).items():
             changes = _without_values(changes, [name], mask)
         # A delete does not set the other columns: the row keeps its last values.
-        keep |= {c: pc.or_(keep[c], deleted) if c in keep else deleted for c in changes.image.column_names if c not in keys}
+        lacking = either_mask(lacking, {name: deleted for name in changes.image.column_names if name not in keys})
+    changes, keep = follow_key_changes(changes, keys, deleted, lacking, one_partition=one_partition)
+    lost = {c: pc.and_(mask, keep[c]) for c, mask in lost.items()}
+    missing = {c: pc.and_(mask, keep[c]) for c, mask in missing.items()}
+    if keep and delete_mode != SOFT:
+        changes = _without_values(changes, keep, deleted)
     latest = _take_latest(changes, keys, deleted, keep, lost if missing else None, truncate)
     if _NULLS not in latest.meta.column_names:
         return latest
     return replace(latest, meta=latest.meta.drop_columns([_NULLS]), unavailable=pc.sum(latest.meta[_NULLS]).as_py() or 0)
+
+
+def drop_deletes(changes: ChangeBatch) -> ChangeBatch:
+    """The changes without deletes."""
+    found = find_deletes(changes.meta)
+    return changes.filter(pc.invert(found)) if pc.any(found).as_py() else changes
 
 
 def find_missing(changes: ChangeBatch, names: Collection[str], deleted: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
@@ -167,14 +190,15 @@ def _replace_by_null(changes: ChangeBatch, masks: dict[str, pa.ChunkedArray]) ->
     return ChangeBatch(changes.topic, changes.meta.append_column(_NULLS, nulls), image, changes.keys)
 
 
-def with_key_columns(changes: ChangeBatch, keys: Sequence[str], configured: bool) -> ChangeBatch:
+def with_key_columns(changes: ChangeBatch, keys: Sequence[str], configured: bool, unavailable: str = UNAVAILABLE) -> ChangeBatch:
     """Adds the key columns to the image: from the record key, or from the row if the key lacks them.
 
-    Raises DataError that names the record for a row without a key value.
+    Raises DataError that names the record for a row without a key value, or whose key is ``unavailable``, and for a plain record
+    with another value than its key.
     """
-    operations = changes.meta[OPERATION]
-    needs_key = pc.invert(pc.fill_null(pc.is_in(operations, pa.array([TRUNCATE, MESSAGE])), False))
+    needs_key = find_row_changes(changes.meta)
     image = changes.columns()
+    _refuse_rescued_keys(changes, keys)
     skipped = None
     for name in keys:
         from_key = changes.keys[name] if changes.keys is not None and name in changes.keys.column_names else None
@@ -184,12 +208,14 @@ def with_key_columns(changes: ChangeBatch, keys: Sequence[str], configured: bool
         elif from_key is None or from_row is None:
             column = from_key if from_key is not None else from_row
         else:
-            column = pc.coalesce(cast_key(changes, name, from_row.type), from_row)
+            key = cast_key(changes, name, from_row.type)
+            _refuse_other_values(changes, name, key, from_row)
+            column = pc.coalesce(key, from_row)
         missing = pc.and_(column.is_null(), needs_key)
         if pc.any(missing).as_py():
             if configured:
                 # The preceding delete has the columns; a tombstone only serves Kafka's log compaction.
-                bare = pc.and_(missing, pc.fill_null(pc.equal(operations, TOMBSTONE), False))
+                bare = pc.and_(missing, find_tombstones(changes.meta))
                 skipped = bare if skipped is None else pc.or_(skipped, bare)
                 missing = pc.and_(missing, pc.invert(bare))
             if pc.any(missing).as_py():
@@ -198,11 +224,44 @@ def with_key_columns(changes: ChangeBatch, keys: Sequence[str], configured: bool
                     f"{changes.describe_record(index)}: key column {name} has no value; "
                     "set key.columns to columns that every row has, or write.mode=append"
                 )
+        if (unknown := placeholders(column, unavailable)) is not None:
+            index = pc.index(unknown, True).as_py()
+            raise DataError(
+                f"{changes.describe_record(index)}: the value of the key column {name} is unavailable, so the row is not known; "
+                "set REPLICA IDENTITY FULL on the source table, or key.columns to other columns"
+            )
         image = image.set_column(image.column_names.index(name), name, column) if from_row is not None else (
             image.append_column(name, column) if image.num_columns else pa.table({name: column})
         )  # fmt: skip
     result = ChangeBatch(changes.topic, changes.meta, image, None)
     return result if skipped is None else result.filter(pc.invert(skipped))
+
+
+def _refuse_rescued_keys(changes: ChangeBatch, keys: Sequence[str]) -> None:
+    """Raises DataError for a row whose own value of a key column does not have the type of the column."""
+    if RESCUED not in changes.image.column_names:
+        return
+    rescued = changes.image[RESCUED]
+    for at in pc.indices_nonzero(rescued.is_valid()).to_pylist():
+        for name in sorted(parse_document(rescued[at].as_py().encode()).keys() & set(keys)):
+            raise DataError(
+                f"{changes.describe_record(at)}: the value of the key column {name} does not have the type of the column, so the "
+                "row is not known"
+            )
+
+
+def _refuse_other_values(changes: ChangeBatch, name: str, key: pa.ChunkedArray, row: pa.ChunkedArray) -> None:
+    if pa.types.is_nested(row.type):
+        return
+    # The row of a change event is that of its key, also where the source masks or shortens the column: keys keep their values.
+    differs = pc.and_(find_differences(key, row), changes.meta[OPERATION].is_null())
+    if pc.any(differs).as_py():
+        index = pc.index(differs, True).as_py()
+        raise DataError(
+            f"{changes.describe_record(index)}: the record key and the row have different values in the field {name}, "
+            f"{show_value(key, index)} and {show_value(row, index)}, so it is not known which row of the table it is; rename the "
+            "field of the key, or make the key of the row's field, for example with the transformation ValueToKey"
+        )
 
 
 def sort_by_sequence(changes: ChangeBatch) -> ChangeBatch:
@@ -246,13 +305,16 @@ def _take_latest(
     rows, meta, is_deleted = changes.image, changes.meta, deleted
     if len(last) < count:
         rows, meta, is_deleted = rows.take(last), meta.take(last), pc.take(deleted, last)
+    meta = _with_places_of_tombstones(meta, changes.meta, numbers)
     if not keep:
         return DeduplicatedChanges(rows, meta, is_deleted, {}, truncate)
     kept, missing = {}, {}
     is_own = pc.invert(pa.array(has_moved(changes.meta)).take(last))
     # A row that the table lacks begins with the image of a soft delete, whatever is committed together with it.
-    first = pa.array(first_rows(numbers))
-    begun_at = pc.if_else(pc.and_(pc.take(deleted, first).combine_chunks(), is_own), first, None)
+    records = np.flatnonzero(~changes.meta[MADE].to_numpy()) if MADE in changes.meta.column_names else None
+    first = first_rows(numbers, records)
+    begins = (first >= 0) & deleted.to_numpy()[first] & is_own.to_numpy(zero_copy_only=False)
+    begun_at = pa.array(first, mask=~begins)
     for column, mask in keep.items():
         is_open = pc.take(mask, last).combine_chunks()
         if not pc.any(is_open).as_py():
@@ -272,3 +334,16 @@ def _take_latest(
     kept = {c: m for c, m in kept.items() if pc.any(m).as_py()}
     missing = {c: m for c, m in missing.items() if c in kept and pc.any(m).as_py()}
     return DeduplicatedChanges(rows, meta, is_deleted, kept, truncate, missing=missing)
+
+
+def _with_places_of_tombstones(latest: pa.Table, meta: pa.Table, numbers: Ints) -> pa.Table:
+    """``latest``, the last changes of ``meta``, which has keys of these numbers. A tombstone gets the place in the source of the
+    last change before it."""
+    ends = find_tombstones(latest).to_numpy()
+    if not ends.any():
+        return latest
+    at = last_rows(numbers, np.flatnonzero(~find_tombstones(meta).to_numpy()))
+    for name in (POSITION, SOURCE_MS):
+        before = meta[name].take(pa.array(at, mask=at < 0))
+        latest = latest.set_column(latest.column_names.index(name), name, pc.if_else(ends, before, latest[name]))
+    return latest

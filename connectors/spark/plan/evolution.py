@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,16 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import DataError, SchemaError
-from connectors.spark.decode.arrow_casts import as_array
+from connectors.spark.decode.arrow_casts import WIDEST_DECIMAL, as_array
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.variant import VARIANT, is_variant
 
 Columns = dict[str, pa.DataType]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _WIDTHS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _INTEGER_DIGITS = 20
 RESERVED = "__sluice_"
-MAX_DEPTH = 95
-"""Of a column in Parquet, with some room for VARIANT: Arrow's reader allows 99 levels."""
+MAX_DEPTH = 40
+"""Of structs, lists, and maps in a column: delta-rs reads the schema of a Delta table with up to 41 structs, and Arrow's Parquet
+reader 99 levels, two for each list or map."""
 
 
 def common_type(known: pa.DataType, other: pa.DataType, path: str, *, keeps_first: bool = False) -> pa.DataType:
@@ -167,20 +171,19 @@ def check_names(columns: Iterable[str]) -> None:
 
 
 def check_depth(columns: Columns) -> None:
-    """Raises SchemaError for a column that is nested so deeply that readers of Parquet refuse its file."""
+    """Raises SchemaError for a column that is nested so deeply that readers of Delta or Parquet refuse the table."""
     for name, type_ in columns.items():
         if _is_deeper(type_, MAX_DEPTH):
             raise SchemaError(
-                f"column {name}: nested more than {MAX_DEPTH} levels deep in Parquet, where a list or a map counts as two, which "
-                "readers refuse; leave it out, or make it text or VARIANT (variant.columns)"
+                f"column {name}: nested more than {MAX_DEPTH} levels deep, where a map counts as two, which readers refuse; "
+                "leave it out, or make it text or VARIANT (variant.columns)"
             )
 
 
 def _is_deeper(type_: pa.DataType, levels: int) -> bool:
     if not pa.types.is_nested(type_):
-        return levels < 1
-    left = levels - (1 if pa.types.is_struct(type_) else 2)
-    return left < 1 or any(_is_deeper(type_.field(at).type, left) for at in range(type_.num_fields))
+        return False
+    return levels < 1 or any(_is_deeper(type_.field(at).type, levels - 1) for at in range(type_.num_fields))
 
 
 def cast_column(column: pa.ChunkedArray, type_: pa.DataType, name: str, *, drops_fields: bool = False) -> pa.ChunkedArray:
@@ -205,9 +208,7 @@ def cast_known_fields(
     lost = LostValues(counts_empty)
     if column.type == type_:
         return column, lost
-    if pa.types.is_null(column.type):
-        return pa.chunked_array([pa.nulls(len(column), type_)]), lost
-    if not _is_castable(column.type, type_):
+    if find_uncastable(column, type_).any():
         remedy = "change the table's column, or write the records to another table with table.name.format"
         if is_variant(type_):
             remedy = f"add {name} to variant.columns to convert them"
@@ -239,12 +240,12 @@ class LostValues:
     """Values in nested fields that the type of a column lacks."""
 
     counts_empty: bool = False
-    rows: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+    rows: Mask | None = None
     """By row, whether it had such a value. None: no field is unknown."""
     path: str = ""
     """The first such field."""
 
-    def add(self, rows: np.ndarray[Any, np.dtype[np.bool_]], path: str) -> None:
+    def add(self, rows: Mask, path: str) -> None:
         if rows.any():
             self.path = self.path or path
             self.rows = rows if self.rows is None else self.rows | rows
@@ -252,10 +253,7 @@ class LostValues:
     def add_elements(self, inner: LostValues, offsets: pa.Array) -> None:
         """Adds what the elements of lists or maps have lost, whose rows begin at these offsets."""
         if inner.rows is not None:
-            bounds = offsets.to_numpy()
-            rows = np.zeros(len(bounds) - 1, bool)
-            rows[np.repeat(np.arange(len(rows)), np.diff(bounds))[inner.rows]] = True
-            self.add(rows, inner.path)
+            self.add(_rows_of(inner.rows, offsets), inner.path)
 
 
 def _first_uncastable(column: pa.ChunkedArray, type_: pa.DataType) -> int | None:
@@ -275,16 +273,59 @@ def _first_uncastable(column: pa.ChunkedArray, type_: pa.DataType) -> int | None
     return None if low == len(column) or fits(low, 1) else low
 
 
-def _is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
+def find_uncastable(column: pa.ChunkedArray, type_: pa.DataType) -> Mask:
+    """By row, whether it has a value whose type cannot be cast, whatever the value. A null fits every type, in nested fields,
+    too."""
+    if is_castable(column.type, type_):
+        return np.zeros(len(column), bool)
+    return _find_uncastable(as_array(column), type_)
+
+
+def _find_uncastable(array: pa.Array, type_: pa.DataType) -> Mask:
     t = pa.types
+    if is_castable(array.type, type_):
+        return np.zeros(len(array), bool)
+    if _are_structs(array.type, type_):
+        # Flattened fields are null where the struct is.
+        members = dict(zip([f.name for f in array.type], array.flatten(), strict=True))
+        masks = [_find_uncastable(members[f.name], f.type) for f in type_ if f.name in members]
+        return functools.reduce(np.logical_or, masks)
+    if (t.is_list(array.type) and t.is_list(type_)) or (t.is_map(array.type) and t.is_map(type_)):
+        start = copied(array)
+        if t.is_list(type_):
+            return _rows_of(_find_uncastable(start.values, type_.value_type), start.offsets)
+        inside = _find_uncastable(start.keys, type_.key_type) | _find_uncastable(start.items, type_.item_type)
+        return _rows_of(inside, start.offsets)
+    found: Mask = array.is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+def copied(array: pa.Array) -> pa.Array:
+    """A copy of lists or maps: the offsets of a slice do not start at zero, and it has what belongs to no row."""
+    return array.take(pa.array(np.arange(len(array))))
+
+
+def _rows_of(elements: Mask, offsets: pa.Array) -> Mask:
+    """The lists or maps, whose elements begin at these offsets, of which a mask marks any element."""
+    bounds = offsets.to_numpy()
+    rows = np.zeros(len(bounds) - 1, bool)
+    rows[np.repeat(np.arange(len(rows)), np.diff(bounds))[elements]] = True
+    return rows
+
+
+def is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values of a type can be cast to the other one, if they fit."""
+    t = pa.types
+    if t.is_null(given):
+        return True
     if given == wanted or is_variant(given) or is_variant(wanted):
         return bool(given == wanted)
     if t.is_struct(given) and t.is_struct(wanted):
-        return all(_is_castable(f.type, wanted.field(f.name).type) for f in given if wanted.get_field_index(f.name) >= 0)
+        return all(is_castable(f.type, wanted.field(f.name).type) for f in given if wanted.get_field_index(f.name) >= 0)
     if t.is_list(given) and t.is_list(wanted):
-        return _is_castable(given.value_type, wanted.value_type)
+        return is_castable(given.value_type, wanted.value_type)
     if t.is_map(given) and t.is_map(wanted):
-        return _is_castable(given.key_type, wanted.key_type) and _is_castable(given.item_type, wanted.item_type)
+        return is_castable(given.key_type, wanted.key_type) and is_castable(given.item_type, wanted.item_type)
     if t.is_integer(given):
         return bool(t.is_integer(wanted) or t.is_floating(wanted) or t.is_decimal(wanted))
     if t.is_floating(given):
@@ -296,8 +337,10 @@ def cast_key(changes: ChangeBatch, name: str, type_: pa.DataType) -> pa.ChunkedA
     """Casts a field of the record keys to its type in the rows. Raises DataError that names the record."""
     assert changes.keys is not None
     column = changes.keys[name]
-    if column.null_count == len(column):
-        return pa.chunked_array([pa.nulls(len(column), type_)])
+    if pa.types.is_floating(column.type) and pa.types.is_integer(type_):
+        # Beside a key such as 7.5, those without a schema are read as doubles.
+        with contextlib.suppress(pa.ArrowInvalid):
+            return pc.cast(column, type_)
     try:
         return cast_column(column, type_, name)
     except DataError as e:
@@ -309,7 +352,7 @@ def cast_key(changes: ChangeBatch, name: str, type_: pa.DataType) -> pa.ChunkedA
 
 
 def _cast(column: pa.ChunkedArray, type_: pa.DataType, path: str, lost: LostValues) -> pa.ChunkedArray:
-    if not pa.types.is_nested(type_):
+    if not pa.types.is_nested(type_) and column.null_count < len(column):
         return _cast_single(column, type_)
     return pa.chunked_array([_cast_nested(as_array(column), type_, path, lost)])
 
@@ -318,12 +361,17 @@ def _cast_single(values: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.A
     if pa.types.is_integer(values.type) and pa.types.is_decimal(type_):
         # Arrow casts an integer only to a decimal that holds every value of its type.
         values = values.cast(pa.decimal256(_INTEGER_DIGITS + type_.scale, type_.scale))
+    elif pa.types.is_decimal(values.type) and pa.types.is_decimal(type_) and type_.scale > values.type.scale:
+        wide = values.cast(pa.decimal256(WIDEST_DECIMAL, values.type.scale))
+        values = wide.cast(pa.decimal256(WIDEST_DECIMAL, type_.scale))
     return pc.cast(values, type_, safe=True)
 
 
 def _cast_nested(array: pa.Array, type_: pa.DataType, path: str, lost: LostValues) -> pa.Array:
     if array.type == type_:
         return array
+    if array.null_count == len(array):
+        return pa.nulls(len(array), type_)
     if not pa.types.is_nested(type_):
         return _cast_single(array, type_)
     mask = array.is_null() if array.null_count else None
@@ -339,8 +387,7 @@ def _cast_nested(array: pa.Array, type_: pa.DataType, path: str, lost: LostValue
             for f in type_
         ]
         return pa.StructArray.from_arrays(parts, fields=list(type_), mask=mask if parts else array.is_null())
-    # Copied, because the offsets of a slice do not start at zero, and what belongs to no row is not cast.
-    start = array.take(pa.array(np.arange(len(array))))
+    start = copied(array)
     inner = LostValues(lost.counts_empty)
     if pa.types.is_list(type_):
         values = _cast_nested(start.values, type_.value_type, f"{path}.element", inner)

@@ -56,8 +56,9 @@ def last_rows(numbers: Ints, rows: Ints | None = None) -> Ints:
     return last
 
 
-def first_rows(numbers: Ints) -> Ints:
-    """By number of a key: its first row."""
-    first = np.zeros(numbers.max(initial=-1) + 1, np.int64)
-    first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of several rows, the first one remains
+def first_rows(numbers: Ints, rows: Ints | None = None) -> Ints:
+    """By number of a key: its first row (among these rows, sorted); -1 if there is none."""
+    rows = np.arange(len(numbers)) if rows is None else rows
+    first = np.full(numbers.max(initial=-1) + 1, -1, np.int64)
+    first[numbers[rows[::-1]]] = rows[::-1]  # of several rows, the first one remains
     return first

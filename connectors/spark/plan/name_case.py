@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,26 +13,28 @@ from connectors.spark.plan.evolution import Columns, cast_column, sql_type
 
 
 def with_table_names(changes: Sequence[ChangeBatch], table: Columns) -> list[ChangeBatch]:
-    """The changes with the names that the table has for their columns, and for fields of structs.
+    """The changes with the names that the table has for their columns and keys, and for fields of structs.
 
     Fields of the records that differ only in case become one column, which has the name of the table or of the first one. Raises
     DataError for a record that has values in two of them.
     """
     names = _by_lower_case(table)
-    return [_with_names(one, table, names) for one in changes]
 
+    def name_of(field: str) -> str:
+        return names.setdefault(field.lower(), field)
 
-def _with_names(changes: ChangeBatch, table: Columns, names: dict[str, str]) -> ChangeBatch:
-    """``names`` are those of columns by lower case; new ones are added."""
-    columns: dict[str, pa.ChunkedArray] = {}
-    for field_name, column in zip(changes.image.column_names, changes.image.columns, strict=True):
-        name = names.setdefault(field_name.lower(), field_name)
-        column = _renamed(column, table.get(name), field_name, changes)
-        columns[name] = _joined(columns[name], column, name, changes) if name in columns else column
-    keys = changes.keys
-    if keys is not None:
-        keys = keys.rename_columns([names.get(name.lower(), name) for name in keys.column_names])
-    return replace(changes, image=pa.table(columns), keys=keys)
+    def columns_of(rows: pa.Table, one: ChangeBatch) -> pa.Table:
+        columns: dict[str, pa.ChunkedArray] = {}
+        for field, column in zip(rows.column_names, rows.columns, strict=True):
+            name = name_of(field)
+            column = _renamed(column, table.get(name), field, one)
+            columns[name] = _joined(columns[name], column, name, one) if name in columns else column
+        return pa.table(columns) if columns else rows
+
+    return [
+        one.with_names(columns_of(one.image, one), None if one.keys is None else columns_of(one.keys, one), name_of)
+        for one in changes
+    ]
 
 
 def _by_lower_case(names: Iterable[str] | Mapping[str, object]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from connect.errors import DataError, SchemaError
 from connectors.spark import config_keys
+from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.decode.arrow_types import UTC_TIMESTAMP
 from connectors.spark.decode.change_batch import (
     DELETE,
@@ -18,13 +19,14 @@ from connectors.spark.decode.change_batch import (
     PARTITION_ID,
     POSITION,
     SOURCE_MS,
-    TOMBSTONE,
-    WITHOUT_ROW,
+    TOPIC_ID,
     ChangeBatch,
     empty_rows,
+    find_deletes,
+    find_tombstones,
 )
-from connectors.spark.plan.deduplicate import TOPIC_ID
-from connectors.spark.plan.evolution import Columns, cast_column, cast_key, without_empty_structs
+from connectors.spark.decode.variant import is_variant
+from connectors.spark.plan.evolution import Columns, cast_column, cast_key, cast_known_fields, copied, without_empty_structs
 
 METADATA_TYPES: Columns = {
     config_keys.OP: pa.string(),
@@ -38,6 +40,36 @@ METADATA_TYPES: Columns = {
     config_keys.VALID_TO: UTC_TIMESTAMP,
     config_keys.CURRENT: pa.bool_(),
 }
+
+
+def without_other_fields(changes: ChangeBatch, table: Columns) -> ChangeBatch:
+    """The changes without columns and nested fields that none of them has a value for, which only the records of other tables may
+    have, unless the schema of the records or the table has them."""
+    if changes.has_schema:
+        return changes
+    found: dict[str, pa.ChunkedArray] = {}
+    for name, column in zip(changes.image.column_names, changes.image.columns, strict=True):
+        if changes.has_values(name):
+            found[name] = cast_known_fields(column, _type_of_values(column), name)[0]
+        elif name in table:
+            found[name] = pa.chunked_array([pa.nulls(changes.num_rows, table[name])])
+    return replace(changes, image=pa.table(found) if found else empty_rows(changes.num_rows))
+
+
+def _type_of_values(column: pa.Array | pa.ChunkedArray) -> pa.DataType:
+    """The type of a column that has values, without nested fields that have none."""
+    t, type_ = pa.types, column.type
+    if is_variant(type_) or not t.is_nested(type_):
+        return type_
+    array = as_array(column) if isinstance(column, pa.ChunkedArray) else column
+    if t.is_struct(type_):
+        members = zip([f.name for f in type_], array.flatten(), strict=True)
+        return pa.struct([(name, _type_of_values(values)) for name, values in members if values.null_count < len(values)])
+    inside = array.flatten() if t.is_list(type_) else copied(array).items
+    found = None if inside.null_count == len(inside) else without_empty_structs(_type_of_values(inside), "")
+    if found is None:
+        return type_  # nothing tells what an element would be
+    return pa.list_(found) if t.is_list(type_) else pa.map_(type_.key_type, found)
 
 
 def image_columns(changes: ChangeBatch, table: Collection[str] = ()) -> Columns:
@@ -102,7 +134,7 @@ def metadata_columns(meta: pa.Table, wanted: Sequence[str], deleted: pa.ChunkedA
         if name == config_keys.OP:
             operation = meta[OPERATION]
             if deleted is not None:
-                operation = pc.if_else(pc.fill_null(pc.equal(operation, TOMBSTONE), False), DELETE, operation)
+                operation = pc.if_else(find_tombstones(meta), DELETE, operation)
             found[name] = operation
         elif name == config_keys.SEQ:
             found[name] = meta[POSITION]
@@ -131,7 +163,7 @@ def image_with_keys(changes: ChangeBatch) -> ChangeBatch:
     """Fills in columns of the record key where there may be no image: tombstones, and deletes without before. Other records have
     keys, too, if another table of their topic needs them."""
     image = changes.columns()
-    without_row = pc.fill_null(pc.is_in(changes.meta[OPERATION], WITHOUT_ROW), False)
+    without_row = find_deletes(changes.meta)
     if changes.keys is not None and pc.any(without_row).as_py():
         keys = pa.table({name: pc.if_else(without_row, changes.keys[name], None) for name in changes.keys.column_names})
         changes = replace(changes, keys=keys)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from connect.errors import DataError, SchemaError
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.rescued_json import RESCUED, join_objects, object_text, scalar_text
-from connectors.spark.plan.evolution import RESERVED, Columns, cast_known_fields, sql_type
+from connectors.spark.plan.evolution import RESERVED, Columns, Mask, cast_known_fields, find_uncastable, sql_type
 from connectors.spark.plan.projection import project
 
 
@@ -67,21 +67,23 @@ def project_leniently(changes: ChangeBatch, columns: Columns, keys: Sequence[str
 
 def split_fitting(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """The column as the type, null where a value does not fit; and a mask of the values that are not there as a whole."""
-    unfit = np.zeros(len(column), bool)
+    unfit = find_uncastable(column, type_)
+    column = _without(column, unfit)
     try:
         values, lost = cast_known_fields(column, type_, name, counts_empty=True)
-    except SchemaError:
-        return pa.chunked_array([pa.nulls(len(column), type_)]), column.is_valid()
     except DataError:
         _find_unfit(column, type_, name, 0, unfit)
-        column = pc.if_else(pa.array(unfit), pa.scalar(None, column.type), column)
+        column = _without(column, unfit)
         values, lost = cast_known_fields(column, type_, name, counts_empty=True)
     return values, pa.chunked_array([pa.array(unfit if lost.rows is None else unfit | lost.rows)])
 
 
-def _find_unfit(
-    column: pa.ChunkedArray, type_: pa.DataType, name: str, first: int, unfit: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> None:
+def _without(column: pa.ChunkedArray, rows: Mask) -> pa.ChunkedArray:
+    """The column with null in these rows."""
+    return column.take(pa.array(np.arange(len(column)), mask=rows)) if rows.any() else column
+
+
+def _find_unfit(column: pa.ChunkedArray, type_: pa.DataType, name: str, first: int, unfit: Mask) -> None:
     """Marks the rows whose values do not fit, by bisection; ``first`` is the number of the column's first row."""
     try:
         cast_known_fields(column, type_, name)

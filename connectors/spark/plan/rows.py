@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from connect.errors import ConnectError, DataError, SchemaError
 from connectors.spark.config import TableConfig
 from connectors.spark.config_keys import IGNORE
-from connectors.spark.decode.change_batch import DELETE, IGNORED, MESSAGE, OPERATION, SEQUENCE, TOMBSTONE, TRUNCATE, ChangeBatch
+from connectors.spark.decode.change_batch import IGNORED, OPERATION, SEQUENCE, ChangeBatch, find_tombstones
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.contracts import TableContract
 from connectors.spark.plan.evolution import Columns, check_depth, check_names, merge_columns, sql_type, with_additions
@@ -22,8 +22,9 @@ from connectors.spark.plan.name_case import with_table_names
 from connectors.spark.plan.operation_field import with_operations
 from connectors.spark.plan.renames import check_table, rename_fields
 from connectors.spark.plan.rescue import lenient_columns, project_leniently
+from connectors.spark.plan.row_limits import NO_LIMITS, RowLimits
 from connectors.spark.plan.source_order import with_source_order
-from connectors.spark.plan.truncates import NO_FEEDS, Feeds, check_truncates, contains_truncate
+from connectors.spark.plan.truncates import NO_FEEDS, Feeds, check_truncates, contains_truncate, find_row_changes
 from connectors.spark.plan.unwrapped import unwrap
 from connectors.spark.plan.widening import with_wider_types
 
@@ -46,6 +47,10 @@ class PreparedRows:
     """By column: values that the schema contract leaves out."""
     defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
     """The defaults of columns in the schema of the first records that have them."""
+    one_partition: bool = True
+    """Whether one partition alone feeds the table, so that its changes have an order."""
+    with_values: Columns = field(default_factory=dict)
+    """Columns for which a record has a value, whose types alone must fit together."""
 
 
 class RowPreparation:
@@ -62,72 +67,95 @@ class RowPreparation:
         table: Columns | None,
         changes: Sequence[ChangeBatch],
         keys: tuple[str, ...],
-        known: Columns | None = None,
+        known: PreparedRows | None = None,
         *,
-        partition_columns: Collection[str] = (),
+        limits: RowLimits = NO_LIMITS,
         feeds: Feeds = NO_FEEDS,
     ) -> PreparedRows | None:
         """Converts changes to rows for a table with these columns (None: it does not exist); None when there are no rows.
 
-        ``keys`` are the key columns if known, ``known`` the columns of other records, and ``feeds`` the partitions that feed the
-        table. A DataError raised here is about records.
+        ``keys`` are the key columns if known, ``known`` other records of the same commit, and ``feeds`` the partitions that feed
+        the table. A DataError raised here is about records.
         """
         if table is None:
-            partition_columns = self._settings.layout.partition_columns
+            layout = self._settings.layout
+            limits = RowLimits(layout.partition_columns, plain_names=layout.plain_names)
         try:
-            if self._settings.ignores_case:
-                changes = with_table_names(changes, {**(known or {}), **(table or {})})
-            changes = [kept for c in changes if (kept := _without_ignored(c)).num_rows]
+            before = {} if known is None else known.incoming
+            own = {name: type_ for name, type_ in (table or {}).items() if name not in self._settings.metadata_columns}
+            changes = [projection.without_other_fields(kept, own) for c in changes if (kept := _without_ignored(c)).num_rows]
+            # The configuration names fields of records, so those are read before they get the names of the table.
             changes = [unwrap(c, self._settings) for c in changes]
+            if self._settings.upserts and self._settings.operation_field:
+                changes = [with_operations(c, self._settings.operation_field) for c in changes]
             changes = [rename_fields(c, self._settings.schema.renames) for c in changes]
+            if self._settings.ignores_case:
+                changes = with_table_names(changes, {**before, **(table or {})})
             defaults = _first_defaults(changes)
             if self._settings.upserts:
-                if self._settings.operation_field:
-                    changes = [with_operations(c, self._settings.operation_field) for c in changes]
-                found = self._key_columns(changes, keys)
-                if found is None and (table is None or not contains_truncate(changes)):
+                found = self._key_columns(changes, keys, table or ())
+                if found is None and not contains_truncate(changes):
                     return None
+                if table is None and not any(pc.any(find_row_changes(c.meta)).as_py() for c in changes):
+                    return None  # a truncate creates no table
                 if self._settings.delete_mode != IGNORE:
                     check_truncates(changes, self._name, feeds, orders_by_source=self._settings.orders_by_source)
                 keys = found or ()  # a truncate needs no key
                 if self._keeps_missing:
                     changes = [c.with_fields() for c in changes]
-                changes = [deduplicate.with_key_columns(c, keys, bool(self._settings.key_columns)) for c in changes]
+                is_configured, unavailable = bool(self._settings.key_columns), self._settings.unavailable
+                changes = [deduplicate.with_key_columns(c, keys, is_configured, unavailable) for c in changes]
                 if self._settings.orders_by_source:
                     changes = [with_source_order(c) for c in changes]
             else:
                 if not self._settings.keep_tombstones:
-                    changes = [c.filter(pc.fill_null(pc.not_equal(c.meta[OPERATION], TOMBSTONE), True)) for c in changes]
+                    changes = [c.filter(pc.invert(find_tombstones(c.meta))) for c in changes]
                 changes = [projection.image_with_keys(c) for c in changes]
             changes = [c for c in changes if c.num_rows]
             if not changes:
                 return None
             changes, dropped = self._apply_contract(table, changes, keys)
-            all_columns = [known or {}, *(projection.image_columns(c, table or ()) for c in changes)]
-            # If the table has the column, or other types are rescued, the types need not fit together.
-            fixed: Collection[str] = {name for one in all_columns for name in one} if self._settings.is_lenient else table or ()
+            parts = [projection.image_columns(c, table or ()) for c in changes]
+            all_columns = [before, *parts]
+            # Types need not fit together if the table has the column, or lacks it for good, or if other types are rescued.
+            adds_none = self._settings.is_lenient or (table is not None and self._settings.schema_evolution == "none")
+            fixed: Collection[str] = {name for one in all_columns for name in one} if adds_none else table or ()
+            found_values = [{n: t for n, t in one.items() if c.has_values(n)} for c, one in zip(changes, parts, strict=True)]
             try:
-                incoming = merge_columns(all_columns, fixed)
+                with_values = merge_columns([{} if known is None else known.with_values, *found_values], fixed)
             except SchemaError as e:
                 raise SchemaError(f"table {self._name}: {e.message}") from e
-            check_depth(incoming)
-            check_table(self._name, table, incoming, self._settings.schema.renames)
+            incoming: Columns = {}
+            for name, type_ in (column for one in all_columns for column in one.items()):
+                incoming.setdefault(name, with_values.get(name, type_))
+            # A truncate has no values, and JSON without a schema no types without values.
+            incoming |= {name: table[name] for name in keys if table and name in table and name not in incoming}
+            if table is not None:
+                check_table(self._name, table, incoming, self._settings.schema.renames, ignores_case=self._settings.ignores_case)
             if table is not None and self._settings.widens_columns:
                 # Part by part, because records of one commit may have different types.
+                table = table if known is None else {n: known.columns.get(n, t) for n, t in table.items()}
                 table = functools.reduce(with_wider_types, [c.image for c in changes], table)
             if self._settings.is_lenient:
-                columns = incoming = self._lenient_columns(table, incoming)
+                accepted = {n: t for n, t in incoming.items() if n in keys or limits.accepts(n, t)}
+                columns = incoming = self._lenient_columns(table, accepted)
             else:
                 columns = self._columns_for(table, incoming)
             if table is not None and self._keeps_missing:
                 # Also those that no record has, whose values are kept.
                 columns |= {n: t for n, t in table.items() if n not in (*columns, *self._settings.metadata_columns)}
+            check_depth(columns)
+            limits.check_names(columns)
             self._check_key_types(columns, keys)
-            projected = [self._with_key_types(self._project(c, columns, keys), columns, keys) for c in changes]
-            for part in projected:
-                self._check_partitions(part, partition_columns)
+            projected = [with_key_types(self._project(c, columns, keys), columns, keys) for c in changes]
             may_lack = [n for n in columns if n not in (*keys, self._settings.rescue_column)] if self._keeps_missing else []
-            return PreparedRows(projected, incoming, columns, keys, tuple(may_lack), dropped, defaults)
+            for part in projected:
+                filled = {*may_lack, *self._settings.metadata_columns}
+                limits.check(part, deletes_rows=self._settings.upserts, filled=filled)
+            one_partition = all(len(feeds.of_topic(one.topic)) < 2 for one in projected)
+            return PreparedRows(
+                projected, incoming, columns, keys, tuple(may_lack), dropped, defaults, one_partition, with_values
+            )
         except pa.ArrowException as e:
             raise DataError(f"table {self._name}: {e}") from e
 
@@ -158,10 +186,6 @@ class RowPreparation:
             return project_leniently(changes, columns, keys, self._settings.rescue_column)
         return projection.project(changes, columns, drops_fields=self._settings.schema_evolution == "none")
 
-    def _with_key_types(self, changes: ChangeBatch, columns: Columns, keys: tuple[str, ...]) -> ChangeBatch:
-        settings = self._settings
-        return with_key_types(changes, columns, keys, settings.schema.renames, ignores_case=settings.ignores_case)
-
     def _columns_for(self, table: Columns | None, incoming: Columns) -> Columns:
         """The incoming columns to write, with their types in the table after schema evolution."""
         projection.check_metadata_names(incoming, self._settings.metadata_columns)
@@ -174,7 +198,9 @@ class RowPreparation:
             return incoming
         # With schema.evolution=fail, the table refuses what it lacks.
         columns = table if self._settings.schema_evolution == "none" else columns
-        return {n: columns[n] for n in incoming if n in columns}
+        found = {n: columns[n] for n in incoming if n in columns}
+        # A row has columns even if its record has no field with a place in the table.
+        return found or {n: t for n, t in table.items() if n not in self._settings.metadata_columns}
 
     def _check_key_types(self, columns: Columns, keys: tuple[str, ...]) -> None:
         for name in keys if self._settings.upserts else ():
@@ -184,37 +210,23 @@ class RowPreparation:
                     "set key.columns to columns of other types that identify a row, or write.mode=append"
                 )
 
-    def _check_partitions(self, changes: ChangeBatch, names: Collection[str]) -> None:
-        """Promise 8: empty text would become null in a partition column. Raises DataError."""
-        for name in names:
-            if name not in changes.image.column_names or not pa.types.is_string(changes.image[name].type):
-                continue
-            empty = pc.fill_null(pc.equal(changes.image[name], ""), False)
-            if self._settings.upserts:
-                # The other columns of a delete are not written, and may have made-up values.
-                operations = changes.meta[OPERATION]
-                empty = pc.and_(empty, pc.invert(pc.fill_null(pc.is_in(operations, pa.array([DELETE, TOMBSTONE])), False)))
-            if pc.any(empty).as_py():
-                raise DataError(
-                    f"{changes.describe_record(pc.index(empty, True).as_py())}: partition column {name} is empty text, which "
-                    "Delta cannot tell from null"
-                )
-
-    def _configured_keys(self, changes: Sequence[ChangeBatch]) -> tuple[str, ...]:
+    def _configured_keys(self, changes: Sequence[ChangeBatch], table: Collection[str]) -> tuple[str, ...]:
         keys = self._settings.key_columns
         if not self._settings.ignores_case:
             return keys
-        parts = [columns for part in changes for columns in (part.keys, part.image) if columns is not None]
-        names = {name.lower(): name for columns in parts for name in columns.column_names}
+        parts = [columns.column_names for part in changes for columns in (part.keys, part.image) if columns is not None]
+        names = {name.lower(): name for columns in (table, *parts) for name in columns}
         return tuple(names.get(key.lower(), key) for key in keys)
 
-    def _key_columns(self, changes: Sequence[ChangeBatch], known: tuple[str, ...]) -> tuple[str, ...] | None:
+    def _key_columns(
+        self, changes: Sequence[ChangeBatch], known: tuple[str, ...], table: Collection[str]
+    ) -> tuple[str, ...] | None:
         """The key columns (``known``, if not empty); None when no record needs a key. Raises DataError for a row without a
         key."""
         if self._settings.key_columns:
-            return self._configured_keys(changes)
+            return self._configured_keys(changes, table)
         for part in changes:
-            needs_key = pc.invert(pc.fill_null(pc.is_in(part.meta[OPERATION], pa.array([TRUNCATE, MESSAGE])), False))
+            needs_key = find_row_changes(part.meta)
             bare = needs_key if part.keys is None else pc.and_(needs_key, _all_null(part.keys))
             if pc.any(bare).as_py():
                 raise DataError(

@@ -37,6 +37,12 @@ def ddl(columns: dict[str, pa.DataType]) -> str:
     return ", ".join(f"{quote(n)} {sql_type(t)}" for n, t in columns.items())
 
 
+def written_columns(columns: Collection[str], present: Collection[str], computed: Collection[str]) -> list[str]:
+    """The columns of a table that a row of an upsert writes, in the table's order. Those that it lacks become null, whatever
+    their default is, except ``computed`` ones, whose values Spark makes."""
+    return [name for name in columns if name in present or name not in computed]
+
+
 def merge_statement(
     target: str,
     source: str,
@@ -51,9 +57,8 @@ def merge_statement(
 ) -> str:
     """MERGE of deduplicated changes: one source row per key.
 
-    ``columns`` are the table's columns, ``present`` those that the changes have: the others become null because the source no
-    longer has them. ``kept`` are columns with a flag to keep the table's value; an inserted row has that of the source, which
-    is null if it is unavailable.
+    ``columns`` are those that are written (:func:`written_columns`), ``present`` those that the changes have. ``kept`` are
+    columns with a flag to keep the table's value; an inserted row has that of the source, which is null if it is unavailable.
     ``bounds`` are those of the first key column (:func:`key_bounds`), which let Delta skip files.
     ``soft_flag`` is the column that marks soft deletes, which keep all columns that they do not have.
     """
@@ -61,9 +66,8 @@ def merge_statement(
     if bounds is not None:
         match.append(f"t.{quote(keys[0])} BETWEEN {bounds[0]} AND {bounds[1]}")
     sets = ", ".join(f"t.{quote(c)} = {_updated(c, present, kept, soft_flag)}" for c in columns if c not in keys)
-    inserted = [c for c in columns if c in present]
-    names = ", ".join(quote(c) for c in inserted)
-    values = ", ".join(f"s.{quote(c)}" for c in inserted)
+    names = ", ".join(quote(c) for c in columns)
+    values = ", ".join(f"s.{quote(c)}" if c in present else "NULL" for c in columns)
     parts = [f"MERGE INTO {target} AS t USING {quote(source)} AS s ON {' AND '.join(match)}"]
     if deletes:
         parts.append(f"WHEN MATCHED AND s.{quote(DELETE_FLAG)} THEN DELETE")

@@ -21,9 +21,22 @@ from connect.errors import DataError
 from connect.record import TopicPartition
 from connectors.spark.config_keys import CURRENT, DELETED, SEQ, SEQUENCE_BY, VALID_TO
 from connectors.spark.decode.arrow_types import UTC_TIMESTAMP
-from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, POSITION, SOURCE_MS, TOMBSTONE, TRUNCATE, ChangeBatch
-from connectors.spark.plan.key_changes import Mask
+from connectors.spark.decode.change_batch import (
+    DELETE,
+    MESSAGE,
+    OPERATION,
+    POSITION,
+    SOURCE_MS,
+    TOPIC_ID,
+    TRUNCATE,
+    ChangeBatch,
+    find_deletes,
+)
+from connectors.spark.plan.evolution import Mask
 from connectors.spark.plan.key_equality import Ints, number_keys
+
+MADE = "made"
+"""Column of ``meta`` after truncates have become deletes: whether a delete was made of one, and is no record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +49,11 @@ class TruncatePoint:
     def position(self) -> str | None:
         """In the source's log."""
         found: str | None = self.meta[POSITION][0].as_py()
+        return found
+
+    @property
+    def topic(self) -> str:
+        found: str = self.meta[TOPIC_ID][0].as_py()
         return found
 
 
@@ -58,6 +76,11 @@ NO_FEEDS = Feeds(())
 def find_truncates(meta: pa.Table) -> pa.ChunkedArray:
     """Mask of the truncates."""
     return pc.fill_null(pc.equal(meta[OPERATION], TRUNCATE), False)
+
+
+def find_row_changes(meta: pa.Table) -> pa.ChunkedArray:
+    """Mask of the changes of one row, which has a key."""
+    return pc.invert(pc.fill_null(pc.is_in(meta[OPERATION], pa.array([TRUNCATE, MESSAGE])), False))
 
 
 def contains_truncate(changes: Sequence[ChangeBatch]) -> bool:
@@ -104,9 +127,8 @@ def truncates_as_deletes(changes: ChangeBatch, keys: Sequence[str]) -> tuple[Cha
     if not len(truncates):
         return changes, []
     points = [TruncatePoint(changes.meta.slice(int(at), 1)) for at in truncates]
-    operations = changes.meta[OPERATION]
-    has_key = ~pc.fill_null(pc.is_in(operations, pa.array([TRUNCATE, MESSAGE])), False).to_numpy()
-    is_delete = pc.fill_null(pc.is_in(operations, pa.array([DELETE, TOMBSTONE])), False).to_numpy()
+    has_key = find_row_changes(changes.meta).to_numpy()
+    is_delete = find_deletes(changes.meta).to_numpy()
     at = np.flatnonzero(has_key)
     numbers = np.full(changes.num_rows, -1)
     numbers[at] = number_keys([changes.image[name].take(pa.array(at)) for name in keys], len(at))
@@ -139,7 +161,8 @@ def _with_deletes(changes: ChangeBatch, keys: Sequence[str], rows: Ints, of_keys
     image, with_keys = changes.image.take(pa.array(rows, mask=is_made)), changes.image.select(list(keys)).take(pa.array(of_keys))
     for name in keys:
         image = image.set_column(image.column_names.index(name), name, with_keys[name])
-    return replace(changes, meta=meta.set_column(meta.column_names.index(OPERATION), OPERATION, operations), image=image)
+    meta = meta.set_column(meta.column_names.index(OPERATION), OPERATION, operations)
+    return replace(changes, meta=meta.append_column(MADE, pa.array(is_made)), image=image)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,27 +174,36 @@ class RowUpdate:
     """The columns that say to which rows it applies."""
     before: str | None = None
     """Only rows that are older than this position, or have none."""
+    then: RowUpdate | None = None
+    """Of a later position: for the rows to which this one does not apply."""
 
     def applies_to(self, rows: pa.Table) -> Mask:
         """To which rows it applies."""
         if CURRENT in self.reads:
             return np.asarray(pc.fill_null(rows[CURRENT], False))
-        found = pc.invert(pc.fill_null(rows[DELETED], False))
-        if self.before is not None:
-            found = pc.and_(found, pc.fill_null(pc.less(rows[SEQ], self.before), True))
-        return np.asarray(found)
+        found = np.asarray(pc.and_(pc.invert(pc.fill_null(rows[DELETED], False)), self._is_older(rows)))
+        return found if self.then is None else found | self.then.applies_to(rows)
 
     def apply(self, rows: pa.Table) -> pa.Table:
         """The rows, to which it applies, with their new values."""
+        later = rows if self.then is None else self.then.apply(rows)
+        is_older = self._is_older(rows)
         for name, value in self.values.items():
             at = rows.column_names.index(name)
-            rows = rows.set_column(at, name, pa.repeat(value.cast(rows[name].type), rows.num_rows))
-        return rows
+            column = pc.if_else(is_older, value.cast(rows[name].type), later[name])
+            later = later.set_column(at, name, column)
+        return later
+
+    def _is_older(self, rows: pa.Table) -> pa.Array | pa.ChunkedArray:
+        """Mask of the rows before this position."""
+        if self.before is None:
+            return pa.repeat(pa.scalar(True), rows.num_rows)
+        return pc.fill_null(pc.less(rows[SEQ], self.before), True)
 
 
-def deleting(values: Mapping[str, pa.Scalar], before: str | None) -> RowUpdate:
+def deleting(values: Mapping[str, pa.Scalar], before: str | None, then: RowUpdate | None = None) -> RowUpdate:
     """Deletes rows softly: they get these values of their metadata columns."""
-    return RowUpdate(values, (DELETED,) if before is None else (DELETED, SEQ), before)
+    return RowUpdate(values, (DELETED,) if before is None else (DELETED, SEQ), before, then)
 
 
 def closing(point: TruncatePoint) -> RowUpdate:

@@ -11,11 +11,10 @@ import pyarrow.compute as pc
 from connect.errors import DataError
 from connectors.spark.config import TableConfig
 from connectors.spark.config_keys import OP
-from connectors.spark.decode.change_batch import DELETE, OPERATION, SOURCE_MS, ChangeBatch, empty_rows
+from connectors.spark.decode.change_batch import DELETE, OPERATION, RESERVED, SOURCE_MS, WITH_ROW, ChangeBatch, empty_rows
 
 SOURCE_MS_FIELD = "__source_ts_ms"
 _MARKS = pa.array(["true", "false"])
-_KEPT_OPERATIONS = pa.array(["c", "u", "r"])
 
 
 def unwrap(changes: ChangeBatch, settings: TableConfig) -> ChangeBatch:
@@ -23,7 +22,7 @@ def unwrap(changes: ChangeBatch, settings: TableConfig) -> ChangeBatch:
 
     In a table with one row per key, a record with a true ``delete_field`` is a delete, and the field is no column. A field with
     the name of the metadata column ``__op`` is its value. Raises DataError that names the record for a mark that is neither true
-    nor false.
+    nor false, and for an operation that only the sink gives to records.
     """
     plain = changes.meta[OPERATION].is_null()
     if not changes.num_rows or not pc.all(plain).as_py():
@@ -37,8 +36,10 @@ def unwrap(changes: ChangeBatch, settings: TableConfig) -> ChangeBatch:
     if OP in settings.metadata_columns and OP in image.column_names and pa.types.is_string(image[OP].type):
         operations = image[OP]
         # A table with one row per key acts on operations: only these have no effect that is not wanted already.
-        harmless = pc.or_kleene(pc.or_(deleted, operations.is_null()), pc.is_in(operations, _KEPT_OPERATIONS))
+        harmless = pc.or_kleene(pc.or_(deleted, operations.is_null()), pc.is_in(operations, WITH_ROW))
         if not settings.upserts or pc.all(harmless).as_py():
+            if not settings.upserts:
+                _refuse_reserved(changes, operations)
             meta = _with(meta, OPERATION, pc.if_else(deleted, DELETE, operations))
             image = _without(image, OP)
     if SOURCE_MS_FIELD in image.column_names and image[SOURCE_MS_FIELD].type == pa.int64():
@@ -60,6 +61,15 @@ def _read_marks(changes: ChangeBatch, name: str) -> pa.ChunkedArray:
             "delete.field to the field that marks deletes, or to nothing if none does"
         )
     return pc.fill_null(pc.equal(column, "true"), False) if pa.types.is_string(column.type) else pc.is_valid(column)
+
+
+def _refuse_reserved(changes: ChangeBatch, operations: pa.ChunkedArray) -> None:
+    at = pc.index(pc.is_in(operations, RESERVED), True).as_py()
+    if at >= 0:
+        raise DataError(
+            f"{changes.describe_record(at)}: field {OP} is {operations[at].as_py()!r}, which in the metadata column of that name "
+            f"stands for a record without a value; remove {OP} from metadata.columns to write the field as an ordinary column"
+        )
 
 
 def _with(meta: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:

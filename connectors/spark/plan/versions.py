@@ -11,39 +11,42 @@ import pyarrow.compute as pc
 from connectors.spark.config import TableConfig
 from connectors.spark.config_keys import CURRENT, IGNORE, VALID_FROM, VALID_TO
 from connectors.spark.decode.arrow_types import UTC_TIMESTAMP
-from connectors.spark.decode.change_batch import DELETE, OLD_KEY, OPERATION, SOURCE_MS, TOMBSTONE, ChangeBatch
+from connectors.spark.decode.change_batch import OLD_KEY, SOURCE_MS, ChangeBatch, find_deletes
 from connectors.spark.plan.deduplicate import (
     DeduplicatedChanges,
+    drop_deletes,
     either_mask,
     find_missing,
     find_unavailable,
     sort_by_sequence,
 )
-from connectors.spark.plan.key_changes import Mask, follow_key_changes, has_moved
+from connectors.spark.plan.evolution import Mask
+from connectors.spark.plan.key_changes import follow_key_changes, has_moved
 from connectors.spark.plan.key_equality import Ints, number_keys
 from connectors.spark.plan.projection import metadata_columns
 from connectors.spark.plan.truncates import TruncatePoint, drop_truncates, truncates_as_deletes
 
 
-def plan_versions(changes: ChangeBatch, keys: Sequence[str], settings: TableConfig) -> DeduplicatedChanges:
+def plan_versions(
+    changes: ChangeBatch, keys: Sequence[str], settings: TableConfig, *, one_partition: bool = True
+) -> DeduplicatedChanges:
     """The rows to write: a version for each change that is no delete, and then, marked as deleted, a row for each key, which
     becomes the closed copy of the version that is open in the table, if there is one.
 
     ``keep`` marks the values of these copies that are those of the open version, and the unavailable values of new versions that
-    no earlier change of the batch has.
+    no earlier change of the batch has. ``one_partition``: whether one partition alone feeds the table.
     """
     changes = sort_by_sequence(changes)
     truncates: list[TruncatePoint] = []
     if settings.delete_mode == IGNORE:
-        changes = drop_truncates(changes)
-        changes = changes.filter(pc.invert(_deletes(changes)))
+        changes = drop_deletes(drop_truncates(changes))
     else:
         changes, truncates = truncates_as_deletes(changes, keys)
     truncate = truncates[0] if truncates else None  # it closes what is open before all changes
     groups = number_keys([changes.image[name] for name in keys], changes.num_rows)
     order = np.lexsort((np.arange(len(groups)), groups))
     groups, meta, image = groups[order], changes.meta.take(pa.array(order)), changes.image.take(pa.array(order))
-    deletes = _deletes(ChangeBatch(changes.topic, meta, image, None))
+    deletes = find_deletes(meta)
     is_delete = deletes.to_numpy(zero_copy_only=False) if len(groups) else np.zeros(0, bool)
     starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]]) if len(groups) else np.zeros(0, np.int64)
     has_next = np.r_[groups[1:] == groups[:-1], False] if len(groups) else np.zeros(0, bool)
@@ -61,7 +64,8 @@ def plan_versions(changes: ChangeBatch, keys: Sequence[str], settings: TableConf
     )
     sorted_changes = ChangeBatch(changes.topic, meta, image, None)
     missing = find_missing(sorted_changes, may_lack, deletes)
-    followed, lacks = _follow_key_changes(sorted_changes, order, keys, deletes, either_mask(unavailable, missing))
+    lacks = either_mask(unavailable, missing)
+    followed, lacks = _follow_key_changes(sorted_changes, order, keys, deletes, lacks, one_partition=one_partition)
     meta, missing = followed.meta, {name: pc.and_(mask, lacks[name]) for name, mask in missing.items()}
     image, keep, without_value = _fill_lacking(followed, lacks, missing, deletes, starts)
     rows = image.take(pa.array(chosen))
@@ -74,7 +78,9 @@ def plan_versions(changes: ChangeBatch, keys: Sequence[str], settings: TableConf
     masks: dict[str, pa.ChunkedArray] = {}
     without: dict[str, pa.ChunkedArray] = {}
     for name in rows.column_names:
-        if name not in (*keys, VALID_TO, CURRENT):
+        # Equal keys of floating point may differ: a closed version keeps its own.
+        is_same = name in keys and not pa.types.is_floating(rows[name].type)
+        if not is_same and name not in (VALID_TO, CURRENT):
             mask = closes.copy()
             if name in keep:
                 mask |= keep[name][chosen]
@@ -85,10 +91,6 @@ def plan_versions(changes: ChangeBatch, keys: Sequence[str], settings: TableConf
     return DeduplicatedChanges(rows, meta.take(pa.array(chosen)), deleted, masks, truncate, nulls, without)
 
 
-def _deletes(changes: ChangeBatch) -> pa.ChunkedArray:
-    return pc.fill_null(pc.is_in(changes.meta[OPERATION], pa.array([DELETE, TOMBSTONE])), False)
-
-
 def _without_values(image: pa.Table, masks: Mapping[str, pa.ChunkedArray]) -> pa.Table:
     for name, mask in masks.items():
         column = pc.if_else(mask, pa.scalar(None, image[name].type), image[name])
@@ -97,7 +99,13 @@ def _without_values(image: pa.Table, masks: Mapping[str, pa.ChunkedArray]) -> pa
 
 
 def _follow_key_changes(
-    changes: ChangeBatch, order: Ints, keys: Sequence[str], deletes: pa.ChunkedArray, lacks: dict[str, pa.ChunkedArray]
+    changes: ChangeBatch,
+    order: Ints,
+    keys: Sequence[str],
+    deletes: pa.ChunkedArray,
+    lacks: dict[str, pa.ChunkedArray],
+    *,
+    one_partition: bool,
 ) -> tuple[ChangeBatch, dict[str, pa.ChunkedArray]]:
     """The same as :func:`follow_key_changes`, for changes that are sorted by key; ``order`` sorts them so."""
     if OLD_KEY not in changes.meta.column_names:
@@ -105,7 +113,7 @@ def _follow_key_changes(
     back, forth = pa.array(np.argsort(order)), pa.array(order)
     by_age = ChangeBatch(changes.topic, changes.meta.take(back), changes.image.take(back), None)
     masks = {name: pc.take(mask, back) for name, mask in lacks.items()}
-    followed, masks = follow_key_changes(by_age, keys, pc.take(deletes, back), masks)
+    followed, masks = follow_key_changes(by_age, keys, pc.take(deletes, back), masks, one_partition=one_partition)
     by_key = ChangeBatch(changes.topic, followed.meta.take(forth), followed.image.take(forth), None)
     return by_key, {name: pc.take(mask, forth) for name, mask in masks.items()}
 

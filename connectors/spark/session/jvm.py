@@ -84,8 +84,10 @@ class SparkJvm:
             command = [str(_spark_home() / "bin" / "spark-submit"), "--load-spark-defaults", "--properties-file", str(properties)]
             command += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", _SHELL))
         else:
-            # Without Spark's launcher, which is another JVM, and without a wildcard, which no class archive fits.
-            environment["SPARK_HOME"] = str(_spark_home())
+            # Without Spark's launcher, which is another JVM, and without a wildcard, which no class archive fits. Without
+            # SPARK_HOME, too: Spark would have its Python processes import PySpark from a ZIP file, where each of them compiles
+            # it anew, and give a query up whose process has not started within ten seconds.
+            environment.pop("SPARK_HOME", None)
             command = [*java_command(plan, options), "--properties-file", str(properties), _SHELL]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
         self.gateway: Any = None

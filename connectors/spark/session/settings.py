@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from connectors.spark.config import SparkConfig
+from connectors.spark.config import REQUIRED_SETTINGS, SparkConfig
 from connectors.spark.session.cluster_driver import BIND_ADDRESS, HOST, driver_conf
 from connectors.spark.session.jars import (
     DELTA_COORDINATES,
@@ -75,11 +75,7 @@ SETTINGS = {
     ),
 }
 SESSION_SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    **REQUIRED_SETTINGS,
     # The source of a merge is staged in files that nobody changes; otherwise Delta would copy it once more.
     "spark.databricks.delta.merge.materializeSource": "none",
 }

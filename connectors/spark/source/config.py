@@ -13,7 +13,7 @@ from connect.config.types import ConfigType
 from connect.config.validators import at_least, one_of
 from connect.errors import ConfigError
 from connect.suggestions import did_you_mean
-from connectors.spark.config import SparkConfig, parse_spark_config
+from connectors.spark.config import REBASE_IN_READ, SparkConfig, parse_spark_config
 from connectors.spark.config_keys import CATALOG, CONF_PREFIX, DELTA, ICEBERG, PARQUET, check_catalog, define_spark_keys
 from connectors.spark.s3_settings import S3Settings, read_s3_settings, with_s3a_scheme
 
@@ -254,7 +254,8 @@ def _parse_query(values: Mapping[str, Any], conf: Mapping[str, str]) -> QuerySet
         what = f"Expected {SNAPSHOT} or {LATEST} with {FORMAT}={QUERY}; PATCH the offset to start at a cursor"
         raise ConfigError.invalid(START, values[START], what)
     spool = _absolute(values[SPOOL]) if values[SPOOL] else ""
-    spark = parse_spark_config(values, conf, read_s3_settings(conf, spool))
+    # A query may read files of Spark 2.
+    spark = parse_spark_config(values, conf, read_s3_settings(conf, spool), free=(REBASE_IN_READ,))
     if not spool and (spark.remote or not spark.master.startswith("local")):
         what = "Spark runs on other machines; set a directory or URI that they and the worker reach"
         raise ConfigError.invalid(SPOOL, "", what)

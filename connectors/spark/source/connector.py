@@ -112,6 +112,8 @@ def _partition_problem(partition: Mapping[str, Any], locations: list[str]) -> st
 def _add_error(values: list[ConfigValue], error: ConnectError) -> None:
     key = error.key if isinstance(error, ConfigError) else None
     by_name = {value.name: value for value in values}
-    place = CATALOG if by_name[CATALOG].value else LOCATION
-    named = by_name.get(key or place, by_name[place])
-    named.errors.append(error.message)
+    key = key or (CATALOG if by_name[CATALOG].value else LOCATION)
+    if key not in by_name:  # spark.conf.<key>
+        by_name[key] = ConfigValue(key)
+        values.append(by_name[key])
+    by_name[key].errors.append(error.message)

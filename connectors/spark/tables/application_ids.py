@@ -66,6 +66,15 @@ class StoredOffsets:
         """All identifiers of a partition's name: more than one after its topic was recreated."""
         return [found for found in self._ends if found.partition == partition]
 
+    def moved_ids(self, partition: TopicPartition, identify: Identify) -> list[PartitionId]:
+        """The identifiers that get a new offset of a partition's name: those with an end. Without any, because its offset was
+        deleted, that of the topic that has the name now."""
+        known = self.partition_ids(partition)
+        present = identify(partition.topic)
+        if not known or present is None or any(self._ends[one] > 0 for one in known):
+            return [one for one in known if self._ends[one] > 0] or known
+        return [PartitionId(known[0].connector, present, partition)]
+
     def all_ends(self) -> dict[TopicPartition, int]:
         """The largest end offset of each partition's name, whatever topic it was."""
         ends: dict[TopicPartition, int] = {}
@@ -86,27 +95,47 @@ class StoredOffsets:
             present = identify(stored.partition.topic)
             if present is None:
                 continue  # nobody will read it
-            require_same_topic(table, stored.partition, end, stored.identity, present)
+            claim = f"table {table} holds {stored.partition} up to offset {end}"
+            require_same_topic(claim, stored.partition.topic, stored.identity, present)
             ends[stored.partition] = max(end, ends.get(stored.partition, 0))
         return ends
 
 
-def require_same_topic(table: str, partition: TopicPartition, end: int, stored: TopicIdentity, present: TopicIdentity) -> None:
-    """Raises OtherTopicError when rows of a table come from another topic than the present one of the name."""
-    if stored == known_identity(present, partition.topic):
+def require_same_topic(claim: str, topic: str, stored: TopicIdentity, present: TopicIdentity) -> None:
+    """Raises OtherTopicError when records come from another topic than the present one of the name. ``claim`` says who has them,
+    and up to which offset."""
+    if stored == known_identity(present, topic):
         return
     where = "another cluster" if stored.cluster_id != present.cluster_id else "a topic that was recreated"
     raise OtherTopicError(
-        f"table {table} holds {partition} up to offset {end} from {where} (cluster {stored.cluster_id}, topic ID "
+        f"{claim} from {where} (cluster {stored.cluster_id}, topic ID "
         f"{stored.topic_id}; the topic is now {present.topic_id} in cluster {present.cluster_id}). Stop the connector and reset "
         "its offsets over REST (DELETE /connectors/<name>/offsets) to read the new topic, or write it into another table"
     )
 
 
+def is_id_of(text: str, connector: str) -> bool:
+    """Whether an identifier may be the connector's. One that stands for Spark does not tell where the connector's name ends."""
+    return text.startswith(spark_writer_id(connector, "")) or bool(StoredOffsets({text: 0}, connector))
+
+
+def ids_of_connectors(versions: Mapping[str, int]) -> dict[str, int]:
+    """Those of a table's transaction identifiers that change when a connector commits records."""
+    return {text: version for text, version in versions.items() if text.startswith(f"{_PREFIX}:")}
+
+
+def spark_writer_ids(versions: Mapping[str, int]) -> set[str]:
+    """Those of a table's transaction identifiers that stand for connectors for which Spark writes it."""
+    return {text for text in ids_of_connectors(versions) if parse_partition_id(text) is None}
+
+
 def feeding_partitions(versions: Mapping[str, int]) -> frozenset[TopicPartition]:
-    """All partitions that have an end among a table's transaction identifiers, whatever connector wrote their rows."""
+    """All partitions that have an end among a table's transaction identifiers, whatever connector wrote their rows. A connector
+    for which Spark writes counts as a partition of its own: its identifier does not say which ones feed it."""
     found = ((parse_partition_id(text), version) for text, version in versions.items())
-    return frozenset(one.partition for one, version in found if one is not None and version > 0)
+    known = {one.partition for one, version in found if one is not None and version > 0}
+    names = (text.removeprefix(f"{_PREFIX}:").rpartition(":")[0] for text in spark_writer_ids(versions))
+    return frozenset(known | {TopicPartition(f"unknown topic of connector {name}", 0) for name in names})
 
 
 def ids_of(partitions: Iterable[TopicPartition], connector: str, identify: Identify) -> dict[TopicPartition, str]:

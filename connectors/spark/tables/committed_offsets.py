@@ -89,14 +89,23 @@ def next_sequence(committed: CommittedOffsets) -> int:
     return 1 if committed.sequence is None else committed.sequence + 1
 
 
-def collect_committed_offsets(metadata: Iterable[str | None], connector: str) -> CommittedOffsets:
-    """Collects the offsets of a connector from commits' user metadata, newest first."""
+def collect_committed_offsets(commits: Iterable[TableCommit], connector: str) -> CommittedOffsets:
+    """Collects the offsets of a connector from commits, newest first."""
     committed_offsets = CommittedOffsets()
-    for text in metadata:
-        commit = parse_commit(text)
-        if commit is not None and commit.connector == connector:
+    for commit in commits:
+        if commit.connector == connector:
             committed_offsets.add_older_commit(commit)
     return committed_offsets
+
+
+def collect_feeds(commits: Iterable[TableCommit]) -> dict[str, frozenset[TopicPartition]]:
+    """By connector: the partitions whose records it has in the table, which the newest of its commits names all. They are sorted
+    from the newest to the oldest."""
+    feeds: dict[str, frozenset[TopicPartition]] = {}
+    for commit in commits:
+        if commit.connector not in feeds:
+            feeds[commit.connector] = frozenset(tp for tp, end in commit.ends.items() if end is not None)
+    return feeds
 
 
 def _nest(values: Mapping[TopicPartition, Any]) -> dict[str, dict[str, Any]]:

@@ -13,6 +13,7 @@ from pyarrow import fs
 from connect.record import TopicPartition
 from connectors.spark.plan.deduplicate import DeduplicatedChanges
 from connectors.spark.plan.evolution import Columns
+from connectors.spark.plan.row_limits import NO_LIMITS, RowLimits
 from connectors.spark.plan.truncates import NO_FEEDS, Feeds
 
 Entry = Mapping[str, Any]
@@ -60,7 +61,7 @@ class WriteTarget:
     """None when the table does not exist."""
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     """By partition: the offset up to which the table has the records (promise 6)."""
-    partition_columns: tuple[str, ...] = ()
+    limits: RowLimits = NO_LIMITS
     keys: tuple[str, ...] = ()
     """Key columns, if they are known."""
     files: FileTarget | None = None

@@ -12,7 +12,7 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic
 
@@ -22,7 +22,7 @@ from connect import crash_points
 from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
 from connectors.spark.plan.evolution import Columns
-from connectors.spark.tables.application_ids import Identify, StoredOffsets, feeding_partitions, ids_of, parse_partition_id
+from connectors.spark.tables.application_ids import Identify, StoredOffsets, feeding_partitions, ids_of, ids_of_connectors
 from connectors.spark.tables.conflicts import CommitConflict, HistoryMoved, TableNotLocked, UnsuitableTable
 from connectors.spark.tables.executor_files import FileTarget
 from connectors.spark.tables.files.compaction import MergedFile, choose_sources, merge_files
@@ -71,7 +71,7 @@ class FileTable(Generic[V, C]):
             view = self._follow(step)
             self._loaded_ends = view.ends
             ends = StoredOffsets(view.ends, self._settings.connector).ends(self._identify, self._format.name)
-            return TableState(view.columns, ends, view.partition_columns, feeding_partitions(view.ends))
+            return TableState(view.columns, ends, view.limits, feeding_partitions(view.ends), keys=view.keys)
 
     def _read(self) -> Step[V] | None:
         """Reads the newest version, and does not move on to it.
@@ -107,14 +107,14 @@ class FileTable(Generic[V, C]):
             step = None if before is None else self._read()
         except UnsuitableTable:
             step = None  # the next load says it, and has Spark write the table
-        if before is None or step is None or step.view.shape != before.shape:
+        if before is None or step is None or (step.view.shape, step.view.keys) != (before.shape, before.keys):
             return None
         return self._follow(step)
 
     def _begin(self, schema: pa.Schema, commit: OffsetCommit, identities: Mapping[TopicPartition, str]) -> V | None:
         """The newest version; None when the commit does not fit it."""
         view = self._advance()
-        if view is None or (commit.is_alone and _partition_ends(view.ends) != _partition_ends(self._loaded_ends)):
+        if view is None or (commit.is_alone and ids_of_connectors(view.ends) != ids_of_connectors(self._loaded_ends)):
             return None
         fits = all(view.columns.get(member.name) == member.type for member in schema)
         return view if fits and commit.continues(view.ends, identities) else None
@@ -123,7 +123,7 @@ class FileTable(Generic[V, C]):
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         with self.lock:
-            self._format.create(columns)
+            self._format.create(columns, keys)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
         with self.lock:
@@ -136,6 +136,14 @@ class FileTable(Generic[V, C]):
             assert self.view is not None
             self._read()
             self._format.widen_columns(self.view, widened)
+
+    def set_keys(self, keys: Sequence[str]) -> None:
+        with self.lock:
+            before = self.view
+            assert before is not None
+            step = self._read()
+            if step is not None and step.view.keys == before.keys:  # otherwise, the caller has to judge by the new ones
+                self._format.set_keys(step.view, keys)
 
     # -- commits -------------------------------------------------------------------------------------------------------
 
@@ -178,14 +186,12 @@ class FileTable(Generic[V, C]):
             return None
         self._order.files, fail = view.order_files, self._settings.fail_unavailable
         try:
-            files = self._index(view, upsert)
-            find = files.find if files.has_index else functools.partial(self._format.search, view)
-            with planned_patch(upsert, find, files.live, self._order, view.order_state, fail_unavailable=fail) as patch:
-                change = self._format.write(view, patch, commit.files)
-        except Exception as e:
-            if not isinstance(e, CommitConflict) and not self._format.is_gone(view, e):
-                raise
-            view.files = None
+            with _planning(self._format, view):
+                files = _index(self._format, view, upsert)
+                find = files.find if files.has_index else functools.partial(self._format.search, view)
+                with planned_patch(upsert, find, files.live, self._order, view.order_state, fail_unavailable=fail) as patch:
+                    change = self._format.write(view, patch, commit.files)
+        except CommitConflict:
             return None
         crash_points.point("spark.staged")
         ordered = patch.ordered
@@ -199,16 +205,6 @@ class FileTable(Generic[V, C]):
         self._figures |= self._order.figures()
         self._figures["unavailable"] += patch.unavailable
         return version
-
-    def _index(self, view: V, upsert: Upsert) -> IndexedFiles:
-        """The files of a version with an index of their keys; reads them if there is none."""
-        if view.files is None or not has_keys(view.files, upsert.keys, upsert.columns):
-            started = time.monotonic()
-            view.files = self._format.read_files(view, {name: upsert.columns[name] for name in upsert.keys})
-            if view.files.key_count:
-                took = view.files.key_count, self._format.place, time.monotonic() - started
-                log.info("Indexed %d keys of %s in %.1f s", *took)
-        return view.files
 
     def _moves_of(self, commit: OffsetCommit) -> tuple[Moves, dict[TopicPartition, str]]:
         """What a commit moves, and the identifiers of its partitions."""
@@ -268,14 +264,14 @@ class FileTable(Generic[V, C]):
             view = before if before.files is not None else self._advance()
             if view is None:
                 return False  # the next commit reads the table again
-            files = view.files = view.files or self._format.read_files(view, {})
-            sources = choose_sources(list(files.live.by_path.values()), self._settings.compaction)
-            if not sources:
-                return False
             try:
-                merging = self._format.merging(view, sources)
+                with _planning(self._format, view):
+                    files = view.files = view.files or self._format.read_files(view, {})
+                    sources = choose_sources(list(files.live.by_path.values()), self._settings.compaction)
+                    if not sources:
+                        return False
+                    merging = self._format.merging(view, sources)
             except CommitConflict:
-                view.files = None
                 return False
         merged = merge_files(files.live, sources, merging.columns, files.indexed_keys, merging.write, merging.complete)
         with self.lock:
@@ -329,7 +325,7 @@ class FileTable(Generic[V, C]):
             stored = StoredOffsets(view.ends, self._settings.connector)
             if not stored:
                 self._format.forget(view)
-            moved = {str(i): end or 0 for tp, end in offsets.items() for i in stored.partition_ids(tp)}
+            moved = {str(i): end or 0 for tp, end in offsets.items() for i in stored.moved_ids(tp, self._identify)}
             if not moved:
                 return
             change = self._format.write(view, Patch.of_rows(pa.table({})), None)
@@ -341,5 +337,23 @@ class FileTable(Generic[V, C]):
                 raise RetriableError(f"{self._format.place}: {what}") from e
 
 
-def _partition_ends(ends: Mapping[str, int]) -> dict[str, int]:
-    return {text: end for text, end in ends.items() if parse_partition_id(text) is not None}
+@contextlib.contextmanager
+def _planning(form: TableFormat[V, C], view: V) -> Iterator[None]:
+    """For a with block that reads files of a version. Raises CommitConflict, and drops them, if others have removed one."""
+    try:
+        yield
+    except Exception as e:
+        if not isinstance(e, CommitConflict) and not form.is_gone(view, e):
+            raise
+        view.files = None
+        raise CommitConflict(str(e)) from e
+
+
+def _index(form: TableFormat[V, C], view: V, upsert: Upsert) -> IndexedFiles:
+    """The files of a version with an index of their keys; reads them if there is none."""
+    if view.files is None or not has_keys(view.files, upsert.keys, upsert.columns):
+        started = time.monotonic()
+        view.files = form.read_files(view, {name: upsert.columns[name] for name in upsert.keys})
+        if view.files.key_count:
+            log.info("Indexed %d keys of %s in %.1f s", view.files.key_count, form.place, time.monotonic() - started)
+    return view.files

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from connect.errors import DataError
 from connectors.sink_support.batch_isolation import find_bad_records
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.config import TableConfig
-from connectors.spark.decode.change_batch import ChangeBatch
+from connectors.spark.config_keys import SEQ, SOURCE_TS
+from connectors.spark.decode.change_batch import ChangeBatch, find_tombstones
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.deduplicate import DeduplicatedChanges
 from connectors.spark.plan.evolution import Columns, missing_columns
+from connectors.spark.plan.row_limits import RowLimits
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
 from connectors.spark.plan.truncates import Feeds
 from connectors.spark.plan.widening import widened_columns
@@ -40,8 +44,13 @@ def latest_rows(whole: ChangeBatch, prepared: PreparedRows, settings: TableConfi
         settings.unavailable,
         unavailable_is_null=settings.unavailable_value == "null",
         may_lack=prepared.may_lack,
+        one_partition=prepared.one_partition,
     )
     extra = projection.metadata_columns(latest.meta, settings.metadata_columns, latest.deleted)
+    tombstones = find_tombstones(latest.meta)
+    if settings.soft_deletes and pc.any(tombstones).as_py():  # the row keeps the place of its last change in the source
+        places = {name: pc.and_(tombstones, extra[name].is_null()) for name in (SEQ, SOURCE_TS) if name in extra}
+        latest = replace(latest, keep=latest.keep | places, missing=latest.missing | places)
     return append_columns(latest.rows, extra), latest
 
 
@@ -61,33 +70,67 @@ def must_evolve(present: Columns | None, prepared: PreparedRows, rows: RowPrepar
 def split_bad_records(
     rows: RowPreparation,
     columns: Columns | None,
-    partition_columns: Collection[str],
+    limits: RowLimits,
     keys: tuple[str, ...],
     changes: Sequence[ChangeBatch],
     feeds: Feeds,
 ) -> tuple[list[ChangeBatch], list[BadRecord]]:
-    """Separates changes that fit a table with these columns from bad records."""
-    known: Columns = {}
-    bad_records: list[BadRecord] = []
+    """Separates changes that fit a table with these columns, and each other, from bad records."""
+    known: PreparedRows | None = None
     starts = [0, *itertools.accumulate(c.num_rows for c in changes)]
+    parts = [range(a, b) for a, b in itertools.pairwise(starts)]
+    widened = False
 
-    def attempt(part: range) -> None:
-        nonlocal known, keys
+    def piece_of(part: range) -> ChangeBatch:
         index = bisect_right(starts, part.start) - 1
         first = part.start - starts[index]
-        piece = changes[index].slice(range(first, first + len(part))).without_empty_columns()
-        prepared = rows.prepare(columns, [piece], keys, known, partition_columns=partition_columns, feeds=feeds)
-        if prepared is not None:
-            known, keys = prepared.incoming, prepared.keys
+        return changes[index].slice(range(first, first + len(part))).without_empty_keys()
 
-    parts = [range(a, b) for a, b in itertools.pairwise(starts)]
+    def prepare(pieces: Sequence[ChangeBatch], known: PreparedRows | None) -> PreparedRows | None:
+        return rows.prepare(columns, pieces, keys, known, limits=limits, feeds=feeds)
+
+    def attempt(part: range) -> None:
+        nonlocal known, keys, widened
+        prepared = prepare([piece_of(part)], known)
+        if prepared is not None:
+            before = {} if known is None else known.with_values
+            widened |= any(prepared.with_values[name] != type_ for name, type_ in before.items())
+            known, keys = replace(prepared, changes=[]), prepared.keys
+
     found = find_bad_records(parts, attempt)
-    good: list[ChangeBatch] = []
+    if widened:  # a value may fit the type of its record, and not that of all records, such as a large DECIMAL without a scale
+        found |= find_bad_records([run for part in parts for run in _runs_between(part, found)], attempt)
+    good = _without(changes, parts, found)
+    try:
+        prepare(good, None)
+    except DataError:
+        # Each fits the table, and not together, such as types into which a column cannot be widened one after the other.
+        accepted: list[ChangeBatch] = []
+
+        def attempt_with_others(part: range) -> None:
+            prepare([*accepted, piece_of(part)], None)
+            accepted.append(piece_of(part))
+
+        for part in parts:
+            found |= find_bad_records(_runs_between(part, found), attempt_with_others)
+        good = _without(changes, parts, found)
+    bad_records = []
     for part, one in zip(parts, changes, strict=True):
-        removed = [at for at in part if at in found] if found else []
-        bad_records += [BadRecord.of(*one.location(at - part.start), found[at]) for at in removed]
-        # A field that only keys of bad records have, maybe in another batch, would make the others fail.
-        cleaned = one.filter(pa.array([at not in found for at in part])).without_empty_columns() if found else one
-        if cleaned.num_rows:
-            good.append(cleaned if removed else replace(one, keys=cleaned.keys))
+        bad_records += [BadRecord.of(*one.location(at - part.start), found[at]) for at in part if at in found]
     return good, bad_records
+
+
+def _without(changes: Sequence[ChangeBatch], parts: Sequence[range], bad: Mapping[int, DataError]) -> list[ChangeBatch]:
+    """The other changes, as each was tried: a field that only keys of bad records have would make the others fail."""
+    good = []
+    for part, one in zip(parts, changes, strict=True):
+        kept = one.filter(pa.array([at not in bad for at in part])) if bad else one
+        if kept.num_rows:
+            good.append(kept.without_empty_keys())
+    return good
+
+
+def _runs_between(part: range, places: Collection[int]) -> list[range]:
+    """The runs of a range that these places leave."""
+    stops = [part.start - 1, *(at for at in part if at in places), part.stop]
+    return [range(before + 1, after) for before, after in itertools.pairwise(stops)]

@@ -9,8 +9,11 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from connect.record import TopicPartition
+from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.plan.deduplicate import DeduplicatedChanges
 from connectors.spark.plan.evolution import Columns
+from connectors.spark.plan.key_equality import Ints
+from connectors.spark.plan.row_limits import NO_LIMITS, RowLimits
 from connectors.spark.plan.truncates import RowUpdate
 from connectors.spark.plan.versions import as_open
 from connectors.spark.tables.executor_files import ExecutorFiles, FileTarget
@@ -28,16 +31,19 @@ class TableState:
     """None when the table does not exist."""
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     """By partition: the offset after its last record in the table (promise 6)."""
-    partition_columns: tuple[str, ...] = ()
+    limits: RowLimits = NO_LIMITS
     feeds: frozenset[TopicPartition] = frozenset()
     """All partitions whose rows the table has, also those of other connectors, and of topics that no longer exist."""
     one_partition: bool = False
     """Whether a commit has the records of one partition only."""
+    keys: tuple[str, ...] = ()
+    """The key columns; empty if the table does not say them."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommit:
-    """The offsets of one table commit: the ranges that it adds, and the new end of each of their partitions.
+    """The offsets of one table commit: the ranges that it adds, and the new end of each of their partitions. ``known`` are the
+    ends that the table had before, as far as it had any.
 
     With ``files``, Spark's executors have written the rows: those of an append, and those of an upsert that are not deleted. They
     are added as they are; on a conflict, and after an error, they are left to the caller.
@@ -45,13 +51,15 @@ class OffsetCommit:
 
     ranges: OffsetRanges
     ends: Mapping[TopicPartition, int]
+    known: Mapping[TopicPartition, int] = field(default_factory=dict)
     files: ExecutorFiles | None = None
     is_alone: bool = False
     """Whether the commit is planned for a table that has no records of other partitions than it had when it was read."""
 
     def continues(self, stored: Mapping[str, int], identities: Mapping[TopicPartition, str]) -> bool:
-        """Whether the ranges begin where the table's ends are: by partition, the end that is stored under its identity."""
-        return all(first == (stored.get(identities[tp]) or first) for tp, (first, _) in self.ranges.items())
+        """Whether the table's ends are still those that are known: by partition, the end that is stored under its identity. One
+        that was deleted since is another one, or a task that was frozen would undo that."""
+        return all((stored.get(identities[tp]) or None) == self.known.get(tp) for tp in self.ranges)
 
     def schema_of(self, rows: pa.Table) -> pa.Schema:
         """The columns that the commit writes."""
@@ -76,8 +84,8 @@ class Upsert:
     """With :mod:`connectors.spark.plan.versions`: ``rows`` have several versions of a key; a deleted one becomes the closed copy
     of the open version, which is the row of the table that has the key and ``__current``."""
 
-    by_source: bool = False
-    """The table's rows have positions, and a change that is older than its row is ignored
+    by_source: SourceChanges | None = None
+    """The table's rows have positions, and changes that are older than the row of their key are ignored
     (:mod:`connectors.spark.tables.source_order`)."""
 
     @property
@@ -92,7 +100,18 @@ class Upsert:
     @property
     def empties(self) -> bool:
         """Whether all rows that the table has are removed."""
-        return self.truncates and self.update is None and not self.by_source
+        return self.truncates and self.update is None and self.by_source is None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChanges:
+    """The changes behind an upsert, from the oldest to the newest in the source's log, after the last truncate."""
+
+    changes: ChangeBatch
+    numbers: Ints
+    """By change: the row of the upsert that has its key."""
+    reduce: Callable[[ChangeBatch], Upsert]
+    """Gives the upsert of some of the changes, whose rows have the order of the first changes of their keys."""
 
 
 class Table(Protocol):
@@ -122,6 +141,10 @@ class Table(Protocol):
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         """Gives columns (quoted paths) wider types, in commits of their own. The caller loads again."""
+        ...
+
+    def set_keys(self, keys: Sequence[str]) -> None:
+        """Has the table say its key columns, in a commit of its own. The caller loads again."""
         ...
 
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:

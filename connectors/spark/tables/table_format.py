@@ -12,6 +12,7 @@ import pyarrow as pa
 from connect.record import TopicPartition
 from connectors.spark.config import WantedLayout
 from connectors.spark.plan.evolution import Columns
+from connectors.spark.plan.row_limits import RowLimits
 from connectors.spark.tables.executor_files import ExecutorFiles, FileTarget
 from connectors.spark.tables.files.compaction import CompactionSettings, Complete, MergedFile, Source, WriteFile
 from connectors.spark.tables.files.indexed_files import IndexedFiles
@@ -53,7 +54,7 @@ class View:
     version: int
     table_id: str
     columns: Columns
-    partition_columns: tuple[str, ...]
+    limits: RowLimits
     shape: object
     ends: Mapping[str, int]
     """By identifier (:mod:`connectors.spark.tables.application_ids`), of all connectors."""
@@ -61,6 +62,8 @@ class View:
     """Names what the table knows of the order of changes (``OrderState``); 0 for nothing."""
     order_files: OrderStateFiles
     lock: TableLock
+    keys: tuple[str, ...]
+    """The key columns of an upsert table; empty if it does not say them."""
     files: IndexedFiles | None = None
     """None if its files must be read before they can be changed."""
 
@@ -165,13 +168,15 @@ class TableFormat(Protocol[V, C]):
         """Has a table without ends of the connector forget that it had some."""
         ...
 
-    def create(self, columns: Columns) -> None:
-        """See :class:`connectors.spark.tables.table.Table`, as for the next two."""
+    def create(self, columns: Columns, keys: Sequence[str]) -> None:
+        """See :class:`connectors.spark.tables.table.Table`, as for the next three."""
         ...
 
     def add_columns(self, view: V, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None: ...
 
     def widen_columns(self, view: V, widened: list[tuple[str, pa.DataType]]) -> None: ...
+
+    def set_keys(self, view: V, keys: Sequence[str]) -> None: ...
 
     def file_target(self, view: V) -> FileTarget | None:
         """How executors write files for a version; None if they cannot."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,12 +19,13 @@ from connectors.spark.config import TableConfig
 from connectors.spark.config_keys import UPSERT
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.errors import explain
-from connectors.spark.plan.evolution import Columns, missing_columns, sql_type, with_additions
+from connectors.spark.plan.evolution import Columns, cast_column, missing_columns, sql_type, with_additions
+from connectors.spark.plan.key_changes import contains_key_change
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
 from connectors.spark.plan.truncates import NO_FEEDS, Feeds, contains_truncate
 from connectors.spark.plan.widening import widened_columns
 from connectors.spark.tables.application_ids import Identify
-from connectors.spark.tables.executor_files import WriteTarget, WrittenRows
+from connectors.spark.tables.executor_files import ExecutorFiles, WriteTarget, WrittenRows
 from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges, of_first_partition
 from connectors.spark.tables.planned_rows import rows_to_append, split_bad_records
 from connectors.spark.tables.planned_upserts import plan_upsert
@@ -72,7 +73,6 @@ class TableWriter:
         self._table = table
         self._rows = RowPreparation(name, settings)
         self._state: TableState | None = None
-        self._keys: tuple[str, ...] = settings.key_columns
         self._identify = identify
         self._dropped: set[str] = set()
         self._ends: dict[TopicPartition, int] = {}
@@ -97,12 +97,11 @@ class TableWriter:
         :meth:`split_bad_records` finds them.
         """
         started = time.monotonic()
-        truncates = self._settings.upserts and contains_truncate(changes)
+        needs_feeds = _needs_feeds(changes, self._settings)
         attempts = written = 0
         done: dict[TopicPartition, int] = {}
         while attempts < _MAX_ATTEMPTS:
-            # A truncate must know of all partitions whose records the table has.
-            state = self._load(partitions) if self._state is None or truncates else self._state
+            state = self._load(partitions) if self._state is None or needs_feeds else self._state
             # Promise 6: records that the table contains are not written again, whatever the consumer group's offset is.
             ends = {**state.ends, **done}
             new = [kept for c in changes if (kept := c.after_offsets(ends)).num_rows]
@@ -111,8 +110,9 @@ class TableWriter:
                 self.progress.skipped += sum(c.num_rows for c in changes) - written
                 return
             part, skipped, is_last = of_first_partition(new, skipped) if state.one_partition else (new, skipped, True)
-            names, feeds = state.partition_columns, self._feeds(state, part)
-            prepared = self._rows.prepare(state.columns, part, self._keys, partition_columns=names, feeds=feeds) if part else None
+            limits, feeds = state.limits, _feeds(state, part, self._settings, self._identify)
+            keys = self._keys(state)
+            prepared = self._rows.prepare(state.columns, part, keys, limits=limits, feeds=feeds) if part else None
             # Unless the commit succeeds for certain, the state must be read again.
             self._state = None
             try:
@@ -142,12 +142,14 @@ class TableWriter:
     def write_target(self, partitions: Collection[TopicPartition]) -> WriteTarget:
         """Describes the table to executors, which write files for :meth:`commit_files`. Raises ConnectError."""
         state = self._state or self._load(partitions)
-        # Changes that are older than their rows must be found here.
-        writes = state.columns is not None and self._settings.replaces_rows
+        # Changes that are older than their rows must be found here, and so must the key if the table does not say it.
+        has_key = bool(self._keys(state)) or not self._settings.upserts
+        writes = state.columns is not None and self._settings.replaces_rows and has_key
         ends = {tp: end for tp, end in state.ends.items() if tp in partitions}
         files = self._table.file_target() if writes else None
-        feeds = Feeds(state.feeds | state.ends.keys(), self._partition_counts({tp.topic for tp in (*state.ends, *partitions)}))
-        return WriteTarget(state.columns, ends, state.partition_columns, self._keys, files, feeds)
+        counts = _partition_counts({tp.topic for tp in (*state.ends, *partitions)}, self._identify)
+        feeds = Feeds(state.feeds | state.ends.keys(), counts)
+        return WriteTarget(state.columns, ends, state.limits, self._keys(state), files, feeds)
 
     def evolve(self, needed: PreparedRows, partitions: Collection[TopicPartition]) -> None:
         """Creates the table, or adds or widens columns, for rows that executors prepared. Raises ConnectError."""
@@ -183,9 +185,9 @@ class TableWriter:
                 return False
             self._state = None
             moved = {tp: (state.ends.get(tp, first), end) for tp, (first, end) in ranges.items()}
-            commit = OffsetCommit(moved, {tp: end for tp, (_, end) in moved.items()}, rows.files)
+            commit = _commit_of(moved, state, files=rows.files)
             try:
-                landed = self._write_files(rows, columns, commit)
+                landed = None if self._set_keys(state, rows.keys) else self._write_files(rows, columns, commit)
             except (DataError, RetriableError):
                 raise
             except Exception as e:
@@ -207,7 +209,6 @@ class TableWriter:
     def _write_files(self, rows: WrittenRows, columns: Columns, commit: OffsetCommit) -> int | None:
         if rows.latest is None:
             return self._table.append(rows.files.schema.empty_table(), commit)
-        self._keys = rows.keys
         upsert = Upsert(rows.latest.rows, rows.latest, rows.keys, columns, self._settings.soft_deletes)
         return self._table.upsert(upsert, commit)
 
@@ -217,19 +218,8 @@ class TableWriter:
         """Separates changes that fit this table from bad records. Writes nothing."""
         state = self._state or self._load(partitions)
         changes = [kept for c in changes if (kept := c.after_offsets(state.ends)).num_rows]
-        feeds = self._feeds(state, changes)
-        return split_bad_records(self._rows, state.columns, state.partition_columns, self._keys, changes, feeds)
-
-    def _feeds(self, state: TableState, changes: Sequence[ChangeBatch]) -> Feeds:
-        """The partitions that feed the table, as far as these changes need to know."""
-        if not (self._settings.upserts and contains_truncate(changes)):
-            return NO_FEEDS
-        own = {TopicPartition(one.topic, number) for one in changes for number in one.partitions()}
-        return Feeds({*state.ends, *state.feeds, *own}, self._partition_counts({one.topic for one in changes}))
-
-    def _partition_counts(self, topics: Collection[str]) -> dict[str, int]:
-        identities = {topic: self._identify(topic) for topic in topics}
-        return {topic: found.partitions for topic, found in identities.items() if found is not None}
+        feeds = _feeds(state, changes, self._settings, self._identify)
+        return split_bad_records(self._rows, state.columns, state.limits, self._keys(state), changes, feeds)
 
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
         """Takes care of the table. The only method that another thread may call."""
@@ -261,6 +251,21 @@ class TableWriter:
                 raise ConnectError(f"{self._described()}: {_gone_back(tp, self._ends[tp], ends.get(tp))}")
         self._ends |= ends
 
+    def _keys(self, state: TableState) -> tuple[str, ...]:
+        """The table's key columns; empty if nobody has said them yet."""
+        return self._settings.key_columns or state.keys
+
+    def _set_keys(self, state: TableState, keys: tuple[str, ...]) -> bool:
+        """Has the table say its key, for tasks that start later; returns whether it did not."""
+        if not self._settings.upserts or not keys or set(keys) == set(state.keys):
+            return False
+        try:
+            self._table.set_keys(keys)
+        except Exception:  # another task may have said one at the same time
+            if set(self._table.load(()).keys) == set(state.keys):
+                raise
+        return True
+
     def _described(self) -> str:
         return f"table {self.name} at {self._table.path}"
 
@@ -269,8 +274,7 @@ class TableWriter:
     ) -> bool:
         """Whether the changes are committed; if not, the state must be read again. Updates the state."""
         ranges = find_offset_ranges(changes, excluded, state.ends)
-        ends = {tp: end for tp, (_, end) in ranges.items()}
-        commit = OffsetCommit(ranges, ends)
+        commit = _commit_of(ranges, state)
         if prepared is not None and self._evolve(state, prepared):
             return False
         rows = 0
@@ -281,10 +285,9 @@ class TableWriter:
             landed = self._table.append(pa.schema(list(state.columns.items())).empty_table(), commit)
         elif self._settings.upserts:
             assert state.columns is not None
-            self._keys = prepared.keys
             upsert = plan_upsert(prepared, state.columns, self._settings)
             rows = upsert.rows.num_rows
-            landed = self._table.upsert(upsert, OffsetCommit(ranges, ends, is_alone=upsert.truncates))
+            landed = self._table.upsert(upsert, replace(commit, is_alone=upsert.truncates))
         else:
             appended = rows_to_append(prepared, self._settings)
             rows = appended.num_rows
@@ -310,7 +313,7 @@ class TableWriter:
         self._dropped |= dropped.keys()
 
     def _evolve(self, state: TableState, prepared: PreparedRows) -> bool:
-        """Creates the table, or adds or widens columns, if ``schema.evolution`` allows it; returns whether it did."""
+        """Creates the table, adds or widens columns if ``schema.evolution`` allows it, or sets its key; whether it did."""
         wanted = self._rows.with_metadata(prepared.incoming)
         if state.columns is None:
             if not self._settings.creates_table:
@@ -335,22 +338,16 @@ class TableWriter:
             )
         added = missing_columns(state.columns, wanted)
         if not added or self._settings.schema_evolution == "none":
-            return False
+            return self._set_keys(state, prepared.keys)
         if not self._settings.adds_columns:
             names = ", ".join(path for path, _ in added)
             raise SchemaError(f"{self._described()} has no column {names}, the records do, and schema.evolution=fail")
         columns = with_additions(state.columns, wanted)
-        defaults = self._defaults(state.columns, columns, prepared)
+        defaults = _defaults(state.columns, columns, prepared, self._settings)
         self._change_schema(
             lambda: self._table.add_columns(added, columns, defaults), lambda present: not missing_columns(present, wanted)
         )
         return True
-
-    def _defaults(self, table: Columns, columns: Columns, prepared: PreparedRows) -> dict[str, pa.Scalar]:
-        """What the existing rows have in new columns."""
-        if self._settings.write_mode != UPSERT or not self._settings.schema.uses_defaults:
-            return {}
-        return {n: v.cast(columns[n]) for n, v in prepared.defaults.items() if n in columns and n not in table}
 
     def _change_schema(self, change: Callable[[], None], is_done: Callable[[Columns], bool]) -> None:
         """Creates the table or adds columns. Another task may have done the same at the same time."""
@@ -361,6 +358,37 @@ class TableWriter:
             if present is None or not is_done(present):
                 raise
             log.debug("%s got its columns from another writer: %s", self._described(), e)
+
+
+def _feeds(state: TableState, changes: Sequence[ChangeBatch], settings: TableConfig, identify: Identify) -> Feeds:
+    """The partitions that feed the table, as far as these changes need to know."""
+    if not _needs_feeds(changes, settings):
+        return NO_FEEDS
+    own = {TopicPartition(one.topic, number) for one in changes for number in one.partitions()}
+    return Feeds({*state.ends, *state.feeds, *own}, _partition_counts({one.topic for one in changes}, identify))
+
+
+def _needs_feeds(changes: Sequence[ChangeBatch], settings: TableConfig) -> bool:
+    """Whether the table depends on all partitions whose records it has, and not on those of the changes alone."""
+    return settings.upserts and (contains_truncate(changes) or contains_key_change(changes))
+
+
+def _partition_counts(topics: Collection[str], identify: Identify) -> dict[str, int]:
+    identities = {topic: identify(topic) for topic in topics}
+    return {topic: found.partitions for topic, found in identities.items() if found is not None}
+
+
+def _defaults(table: Columns, columns: Columns, prepared: PreparedRows, settings: TableConfig) -> dict[str, pa.Scalar]:
+    """What the existing rows have in new columns."""
+    if settings.write_mode != UPSERT or not settings.schema.uses_defaults:
+        return {}
+    new = {name: value for name, value in prepared.defaults.items() if name in columns and name not in table}
+    return {name: cast_column(pa.chunked_array([pa.repeat(value, 1)]), columns[name], name)[0] for name, value in new.items()}
+
+
+def _commit_of(ranges: OffsetRanges, state: TableState, files: ExecutorFiles | None = None) -> OffsetCommit:
+    known = {tp: state.ends[tp] for tp in ranges if tp in state.ends}
+    return OffsetCommit(ranges, {tp: end for tp, (_, end) in ranges.items()}, known, files)
 
 
 def _gone_back(partition: TopicPartition, known: int, found: int | None) -> str:

@@ -105,6 +105,8 @@ class SecuredCluster:
             **{f"{what}.storage.replication.factor": "1" for what in ("config", "offset", "status")},
             **{f"{what}.storage.partitions": "1" for what in ("offset", "status")},
             "offset.flush.interval.ms": "500",
+            # Each takes a second of CPU to start, and there are three by default.
+            "task.executors": "1",
             **self.trust(),
             **credentials,
         }

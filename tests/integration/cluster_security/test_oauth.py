@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from connect.errors import ConnectError
 from tests.cluster.worker_process import SLUICE, WorkerProcess
 from tests.integration.cluster_security.secured_cluster import (
@@ -20,6 +22,7 @@ from tests.integration.cluster_security.token_endpoint import TokenEndpoint, tok
 from tests.support.waiting import WAIT_S, eventually
 
 
+@pytest.mark.long
 def test_all_clients_of_a_worker_authenticate_with_tokens(secured: SecuredCluster, cluster: str, tmp_path: Path) -> None:
     """The worker's clients set the client id in the keys added by Kafka 4.1, those of tasks in the JAAS config."""
     secured.allow("worker", cluster, WORKER_ACLS)
@@ -56,6 +59,7 @@ def _assert_line_is_copied(worker: WorkerProcess, topic: str, cluster: str, fold
     worker.wait_for(lambda: copy.exists() and copy.read_text() == "one\n", WAIT_S, "the line")
 
 
+@pytest.mark.long
 def test_client_unknown_to_the_token_endpoint_ends_the_worker(secured: SecuredCluster, cluster: str) -> None:
     failures: list[ConnectError] = []
     with token_endpoint() as endpoint:

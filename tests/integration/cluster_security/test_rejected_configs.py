@@ -66,7 +66,7 @@ REJECTED: list[tuple[str, Change, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("change", "message"), first_fast([(case[1], case[2]) for case in REJECTED], 2), ids=[case[0] for case in REJECTED]
+    ("change", "message"), first_fast([(case[1], case[2]) for case in REJECTED]), ids=[case[0] for case in REJECTED]
 )
 def test_rejected_worker_ends_and_reports_the_cause(
     secured: SecuredCluster, cluster: str, caplog: pytest.LogCaptureFixture, change: Change, message: str
@@ -80,6 +80,7 @@ def test_rejected_worker_ends_and_reports_the_cause(
     _assert_no_secret(failure.message + caplog.text)
 
 
+@pytest.mark.long
 def test_worker_without_permission_for_its_group_reports_it(
     secured: SecuredCluster, cluster: str, caplog: pytest.LogCaptureFixture
 ) -> None:

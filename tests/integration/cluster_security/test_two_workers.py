@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests import keytool
 from tests.cluster.worker_process import SLUICE, WorkerProcess
 from tests.integration.cluster_security.secured_cluster import (
@@ -42,6 +44,7 @@ def call(worker: WorkerProcess, tls: ssl.SSLContext, method: str, path: str, bod
         return 0, None
 
 
+@pytest.mark.long
 def test_cluster_works_with_authentication_certificates_and_acls_on_every_connection(
     secured: SecuredCluster, cluster: str, tmp_path: Path
 ) -> None:

@@ -98,14 +98,14 @@ class QueueCase:
 
     def _read_committed(self, topic: str) -> list[Any]:
         settings = {"enable.auto.commit": False, "isolation.level": "read_committed", "enable.partition.eof": True}
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "test-reader", **settings})
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "test-reader", "fetch.wait.max.ms": 20, **settings})
         try:
             numbers = sorted(consumer.list_topics(topic, timeout=WAIT_S).topics[topic].partitions)
             consumer.assign([TopicPartition(topic, number, 0) for number in numbers])
             found: list[Any] = []
             ended: set[int] = set()
             while len(ended) < len(numbers):
-                for message in consumer.consume(500, 1.0):
+                for message in consumer.consume(500, 0.02):
                     if message.error() is None:
                         found.append(message)
                     else:

@@ -35,6 +35,7 @@ def case(broker: EmbeddedBroker, unique_name: Name) -> QueueCase:
     return QueueCase.create(broker.bootstrap, unique_name)
 
 
+@pytest.mark.long
 def test_changed_records_are_written_in_order_once_and_dropped_ones_stay(case: QueueCase) -> None:
     letters = [case.letter(number, BAD, key="k", origin_partition=number % 2) for number in range(6)]
     letters[2]["headers"].append(("test", b""))
@@ -78,6 +79,7 @@ def avro(registry: EmbeddedRegistry) -> dict[str, str]:
     return {"value.converter": "Avro", "value.converter.schema.registry.url": registry.url}
 
 
+@pytest.mark.long
 def test_records_of_a_schema_registry_are_read_and_written_with_its_schemas(case: QueueCase, avro: dict[str, str]) -> None:
     converter = AvroConverter()
     converter.configure({"schema.registry.url": avro["value.converter.schema.registry.url"]}, False)

@@ -16,6 +16,9 @@ from unittest.mock import create_autospec
 import psutil
 import pytest
 
+from sluice.cli import COMMANDS
+from sluice.cli.app import build
+from sluice.cli.errors import run
 from sluice.demo.environment import CONNECTORS, SINK_FILES, configs_dir
 from sluice.demo.shops.mariadb import MariaDbShop
 from sluice.demo.shops.postgres import PostgresShop, PostgresShopSession
@@ -48,38 +51,8 @@ def left_running(home: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("command", [["up"], ["demo", "--keep"]])
-def test_services_that_stay_need_kafka(tmp_path: Path, command: list[str]) -> None:
-    process = start(*command, home=tmp_path, SLUICE_DEMO_KAFKA="off")
-    _, errors = process.communicate(timeout=WAIT_S)
-    assert process.returncode == 2
-    assert "starts a broker and a worker that continue to run; unset SLUICE_DEMO_KAFKA" in errors
-
-
-def test_an_unknown_format_is_named(tmp_path: Path) -> None:
-    process = start("demo", home=tmp_path, SLUICE_DEMO_FORMAT="hudi")
-    _, errors = process.communicate(timeout=WAIT_S)
-    assert process.returncode == 2
-    assert "SLUICE_DEMO_FORMAT=hudi is not a format of the demo; use delta or iceberg" in errors
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("table_format", "kafka", "database"),
-    [
-        ("delta", "on", "postgres"),
-        pytest.param("iceberg", "off", "mariadb", marks=pytest.mark.long),
-        pytest.param("iceberg", "on", "postgres", marks=pytest.mark.long),
-        pytest.param("delta", "off", "postgres", marks=pytest.mark.long),
-        pytest.param("delta", "on", "mariadb", marks=pytest.mark.long),
-        pytest.param("delta", "off", "mariadb", marks=pytest.mark.long),
-    ],
-)
-def test_demo_ends_with_equal_tables_and_leaves_nothing_running(
-    tmp_path: Path, table_format: str, kafka: str, database: str
-) -> None:
-    chosen = {"SLUICE_DEMO_FORMAT": table_format, "SLUICE_DEMO_KAFKA": kafka, "SLUICE_DEMO_DATABASE": database}
-    process = start("demo", "--small", "--seconds", "6", home=tmp_path, **chosen)
+def wait_for_equal_tables(process: subprocess.Popen[str]) -> str:
+    """Waits for the end of a demo, and checks its result. Returns what it printed to stderr."""
     out, errors = process.communicate(timeout=500)
     assert process.returncode == 0, f"{out}\n{errors}"
     result = json.loads(out.strip().splitlines()[-1])
@@ -90,13 +63,51 @@ def test_demo_ends_with_equal_tables_and_leaves_nothing_running(
     assert result["latency_ms"]["p50"] is not None
     assert result["latency_ms"]["p50"] <= result["latency_ms"]["p99"]
     assert "column added" in errors
+    return errors
+
+
+@pytest.mark.parametrize("command", [["up"], ["demo", "--keep"]])
+def test_services_that_stay_need_kafka(
+    tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLUICE_DEMO_KAFKA", "off")
+    assert run(build(COMMANDS), [*command, "--data-dir", str(tmp_path)]) == 2
+    assert "starts a broker and a worker that continue to run; unset SLUICE_DEMO_KAFKA" in capsys.readouterr().err
+
+
+def test_an_unknown_format_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("SLUICE_DEMO_FORMAT", "hudi")
+    assert run(build(COMMANDS), ["demo", "--data-dir", str(tmp_path)]) == 2
+    assert "SLUICE_DEMO_FORMAT=hudi is not a format of the demo; use delta or iceberg" in capsys.readouterr().err
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("table_format", "kafka", "database"),
+    [
+        ("delta", "on", "postgres"),
+        ("iceberg", "off", "mariadb"),
+        ("iceberg", "on", "postgres"),
+        ("delta", "off", "postgres"),
+        ("delta", "on", "mariadb"),
+        ("delta", "off", "mariadb"),
+    ],
+)
+def test_demo_ends_with_equal_tables_and_leaves_nothing_running(
+    tmp_path: Path, table_format: str, kafka: str, database: str
+) -> None:
+    chosen = {"SLUICE_DEMO_FORMAT": table_format, "SLUICE_DEMO_KAFKA": kafka, "SLUICE_DEMO_DATABASE": database}
+    process = start("demo", "--small", "--seconds", "6", home=tmp_path, **chosen)
+    errors = wait_for_equal_tables(process)
     assert ("Kafka at" in errors) is (kafka == "on")
     assert bool(list(tmp_path.glob("*/broker"))) is (kafka == "on")
     assert not left_running(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("moment", ["Starting a worker", pytest.param("Live changes", marks=pytest.mark.long)])
+@pytest.mark.parametrize("moment", ["Starting a worker", "Live changes"])
 def test_ctrl_c_at_any_point_leaves_no_process_behind(moment: str, tmp_path: Path) -> None:
     process = start("demo", "--small", "--seconds", "20", home=tmp_path)
     assert process.stderr is not None
@@ -142,6 +153,18 @@ def services(tmp_path: Path) -> Iterator[Services]:
     found.run("down")
 
 
+@pytest.mark.timeout(600)
+def test_demo_ends_with_equal_tables_and_what_it_keeps_runs_until_down(services: Services, tmp_path: Path) -> None:
+    chosen = {"SLUICE_DEMO_FORMAT": "delta", "SLUICE_DEMO_KAFKA": "on", "SLUICE_DEMO_DATABASE": "postgres"}
+    process = start("demo", "--keep", "--small", "--seconds", "6", home=tmp_path, **chosen)
+    assert "Kafka at" in wait_for_equal_tables(process)
+    services.start_and_check("postgres")
+    code, _, errors = services.run("up", "--small", kind="mariadb")
+    assert (code, "SLUICE_DEMO_DATABASE=mariadb, but an earlier start created" in errors) == (2, True), errors
+    services.stop_and_check()
+
+
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_up_runs_until_down(services: Services) -> None:
     services.start_and_check("postgres")

@@ -55,6 +55,7 @@ def test_records_survive_a_stop_and_a_kill_on_the_same_port(own: EmbeddedBroker)
     assert values(own, "retained", 3) == [b"1", b"2", b"3"]
 
 
+@pytest.mark.long
 def test_second_start_has_no_effect(own: EmbeddedBroker) -> None:
     own.start()
     pid = own.pid

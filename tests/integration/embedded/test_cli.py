@@ -1,7 +1,8 @@
-"""The command line with a real broker, run as a subprocess."""
+"""The command line with a real broker. Where it matters how the process starts or ends, it runs as a subprocess."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -13,21 +14,38 @@ from typing import Any
 
 import pytest
 
+from sluice.cli import COMMANDS
+from sluice.cli.app import build
+from sluice.cli.errors import run
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports, port_is_free
-from tests.support.waiting import WAIT_S
+from tests.support.waiting import WAIT_S, eventually
 
 Sluice = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def sluice(broker: EmbeddedBroker) -> Sluice:
-    """Runs ``sluice`` with arguments (and ``stdin``) against the session's broker."""
+def sluice(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Sluice:
+    """Runs ``sluice`` with arguments (and ``stdin``) against the session's broker, in this process."""
+    monkeypatch.setenv("SLUICE_BOOTSTRAP_SERVERS", broker.bootstrap)
 
-    def call(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    def call(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
+        code = run(build(COMMANDS), arguments)
+        shown = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, shown.out, shown.err)
+
+    return call
+
+
+@pytest.fixture
+def process(broker: EmbeddedBroker) -> Sluice:
+    """Runs ``sluice`` as a subprocess."""
+
+    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", "from sluice.cli import main; main()", *arguments]
-        variables = {**os.environ, "SLUICE_BOOTSTRAP_SERVERS": broker.bootstrap, **environment}
-        return subprocess.run(command, input=stdin, capture_output=True, text=True, env=variables, timeout=WAIT_S, check=False)
+        variables = {**os.environ, "SLUICE_BOOTSTRAP_SERVERS": broker.bootstrap}
+        return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=WAIT_S, check=False)
 
     return call
 
@@ -44,7 +62,7 @@ def test_topic_is_created_described_altered_and_deleted(sluice: Sluice, unique_n
     again = sluice("topic", "create", name)
     assert (again.returncode, again.stderr) == (1, f"error: topic '{name}' already exists\n")
     assert sluice("topic", "create", name, "--if-not-exists").returncode == 0
-    assert name in sluice("topic", "ls").stdout.splitlines()
+    eventually(lambda: name in sluice("topic", "ls").stdout.splitlines(), "the topic in the broker's metadata")
     assert name in document(sluice("topic", "ls", "-o", "json"))
 
     described = document(sluice("topic", "describe", name, "-o", "json"))
@@ -55,11 +73,15 @@ def test_topic_is_created_described_altered_and_deleted(sluice: Sluice, unique_n
         "topic", "alter", name, "--partitions", "3", "--config", "segment.ms=60000", "--delete-config", "cleanup.policy"
     )
     assert done.returncode == 0, done.stderr
-    described = document(sluice("topic", "describe", name, "-o", "json"))
-    assert (len(described["partitions"]), described["configs"]) == (3, {"segment.ms": "60000"})
+
+    def altered() -> bool:
+        described = document(sluice("topic", "describe", name, "-o", "json"))
+        return (len(described["partitions"]), described["configs"]) == (3, {"segment.ms": "60000"})
+
+    eventually(altered, "three partitions and the other configuration")
 
     assert sluice("topic", "delete", name).returncode == 0
-    assert name not in sluice("topic", "ls").stdout.splitlines()
+    eventually(lambda: name not in sluice("topic", "ls").stdout.splitlines(), "the end of the topic")
 
 
 def test_missing_topic_is_reported_with_the_nearest_name_and_not_created(
@@ -67,6 +89,7 @@ def test_missing_topic_is_reported_with_the_nearest_name_and_not_created(
 ) -> None:
     name = unique_name("orders")
     assert sluice("topic", "create", name).returncode == 0
+    eventually(lambda: name in sluice("topic", "ls").stdout.splitlines(), "the topic in the broker's metadata")
     wrong = name.replace("orders", "ordres")
     for command in ("describe", "offsets", "consume"):
         done = sluice("topic", command, wrong)
@@ -166,34 +189,41 @@ def test_group_with_members_is_not_reset(sluice: Sluice, broker: EmbeddedBroker,
         consumer.close()
 
 
-@pytest.mark.parametrize("command", [["topic", "ls"], ["topic", "consume", "t"], ["group", "ls"]])
-def test_unreachable_broker_is_exit_code_3_with_the_address(sluice: Sluice, command: list[str]) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["topic", "ls"],
+        pytest.param(["topic", "consume", "t"], marks=pytest.mark.long),
+        pytest.param(["group", "ls"], marks=pytest.mark.long),
+    ],
+)
+def test_unreachable_broker_is_exit_code_3_with_the_address(process: Sluice, command: list[str]) -> None:
     (port,) = free_ports(1)
-    done = sluice(*command, "--bootstrap-server", f"127.0.0.1:{port}")
+    done = process(*command, "--bootstrap-server", f"127.0.0.1:{port}")
     assert done.returncode == 3
     assert done.stderr.startswith(f"error: no Kafka broker answers at 127.0.0.1:{port}; start one with 'sluice broker start'")
 
 
-def test_broker_command_starts_shows_and_stops_the_broker(sluice: Sluice, tmp_path: Path) -> None:
+def test_broker_command_starts_shows_and_stops_the_broker(process: Sluice, tmp_path: Path) -> None:
     folder = str(tmp_path / "own")
-    assert sluice("broker", "status", "--data-dir", folder).returncode == 3
+    assert process("broker", "status", "--data-dir", folder).returncode == 3
     (port,) = free_ports(1)
     try:
-        started = document(sluice("broker", "start", "--port", str(port), "--data-dir", folder, "-o", "json"))
+        started = document(process("broker", "start", "--port", str(port), "--data-dir", folder, "-o", "json"))
         assert (started["bootstrap"], started["running"]) == (f"127.0.0.1:{port}", True)
-        status = sluice("broker", "status", "--data-dir", folder)
+        status = process("broker", "status", "--data-dir", folder)
         assert (status.returncode, status.stdout) == (0, f"127.0.0.1:{port}\n")
-        second = sluice("broker", "start", "--port", str(port), "--data-dir", str(tmp_path / "second"))
+        second = process("broker", "start", "--port", str(port), "--data-dir", str(tmp_path / "second"))
         assert (second.returncode, "the port is in use" in second.stderr) == (2, True)
     finally:
-        stopped = document(sluice("broker", "stop", "--data-dir", folder, "-o", "json"))
+        stopped = document(process("broker", "stop", "--data-dir", folder, "-o", "json"))
     assert stopped["stopped"]
-    assert document(sluice("broker", "stop", "--data-dir", folder, "-o", "json"))["stopped"] is False
+    assert document(process("broker", "stop", "--data-dir", folder, "-o", "json"))["stopped"] is False
     assert port_is_free(port)
 
 
-def test_doctor_finds_no_problems_on_this_machine(sluice: Sluice, broker: EmbeddedBroker) -> None:
-    findings = document(sluice("doctor", "-o", "json"))
+def test_doctor_finds_no_problems_on_this_machine(process: Sluice, broker: EmbeddedBroker) -> None:
+    findings = document(process("doctor", "-o", "json"))
     states = {one["what"]: one["state"] for one in findings}
     assert states["java"] == states["broker"] == states["embedded PostgreSQL"] == "ok"
     assert "wrong" not in states.values()

@@ -33,6 +33,7 @@ def rows(server: EmbeddedMariaDB, statement: str, database: str | None = None) -
         return list(cursor.fetchall())
 
 
+@pytest.mark.long
 def test_committed_rows_survive_a_stop_and_a_kill_on_the_same_port(own: EmbeddedMariaDB) -> None:
     own.start()
     port, password = own.port, own.password

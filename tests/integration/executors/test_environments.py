@@ -48,7 +48,7 @@ def create_environment(folder: Path, version: str) -> Path:
 
 def test_two_connectors_with_conflicting_packages_run_on_one_worker(start_pool: StartPool, tmp_path: Path) -> None:
     folders = {version: create_environment(tmp_path / f"environment-{version}", version) for version in ("1", "2")}
-    pool = start_pool(plugin__path=",".join(map(str, folders.values())))
+    pool = start_pool(plugin__path=",".join(map(str, folders.values())), task__executors="1")
     with pytest.raises(PluginNotFoundError):
         pool.executor.facts("far_connector:Near")
     assert pool.executor.facts("far_connector:Far").type == "source"  # found in any environment
@@ -74,7 +74,7 @@ def test_two_connectors_with_conflicting_packages_run_on_one_worker(start_pool: 
 def test_invalid_task_environment_is_rejected(start_pool: StartPool, tmp_path: Path) -> None:
     (tmp_path / "listed").mkdir()
     (tmp_path / "listed" / "pyvenv.cfg").write_text("version = 3.9.1\n")
-    pool = start_pool(plugin__path=str(tmp_path / "listed"))
+    pool = start_pool(plugin__path=str(tmp_path / "listed"), task__executors="1")
     config = {"name": "c", "connector.class": "far_connector:Far", "task.isolation": "dedicated"}
     for environment, reason in (("other", "the worker's plugin.path does not list it"), ("listed", "it has no bin/python")):
         given = {**config, "task.environment": str(tmp_path / environment)}

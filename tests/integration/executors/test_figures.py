@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.integration.executors.conftest import Pool
 from tests.support.waiting import eventually
 from worker.model import TaskId
 
 
+@pytest.mark.long
 def test_process_that_hangs_is_reported_with_its_last_figures_beside_the_others(pool: Pool) -> None:
     hangs, works = pool.spec("hangs", does="hold@poll", task__isolation="dedicated"), pool.spec("works")
     pool.running_task(hangs)

@@ -92,7 +92,7 @@ def test_errors_and_logs_of_processes_hide_secrets(start_pool: StartPool, tmp_pa
         ("exit", "exited with code 3"),
         # Other tests kill a process, too.
         pytest.param("kill", "was ended by signal 9 (SIGKILL)", marks=pytest.mark.long),
-        ("segfault", "was ended by signal 11 (SIGSEGV): a native library"),
+        pytest.param("segfault", "was ended by signal 11 (SIGSEGV): a native library", marks=pytest.mark.long),
     ],
 )
 def test_exited_process_is_replaced_and_its_tasks_restart(
@@ -122,6 +122,7 @@ def _has_last_state(pool: Pool, start_id: int, name: str, state: str) -> bool:
     return pool.states(start_id, name, 0)[-1] == state
 
 
+@pytest.mark.long
 def test_connector_that_crashes_processes_is_isolated_and_fails_while_others_continue(start_pool: StartPool) -> None:
     pool = start_pool(task__executors="1")
     names = ["good1", "bad", "good2"]
@@ -158,6 +159,7 @@ def test_exits_because_of_a_silent_worker_fail_no_connector(start_pool: StartPoo
     assert "FAILED" not in pool.states(start_id, "good", 0)
 
 
+@pytest.mark.long
 def test_reconfiguration_is_requested_after_a_crash_in_task_configs(pool: Pool) -> None:
     start_id, started = pool.start_connector(pool.spec("c", does="exit@task_configs", once="1"))
     started.result(WAIT_S)
@@ -182,6 +184,7 @@ def test_reconfiguration_is_requested_when_task_configs_fails_before_a_restart(p
     assert len(pool.executor.task_configs("c").result(WAIT_S)) == 1
 
 
+@pytest.mark.long
 def test_start_that_crashes_its_process_completes_after_the_restart(pool: Pool) -> None:
     spec = pool.spec("c", does="exit@start", once="1")
     pool.allow("c")
@@ -234,6 +237,7 @@ def test_connector_whose_stop_hangs_starts_again_after_the_graceful_timeout(star
     assert pool.states(start_id, "good", 0) == ["RUNNING"]
 
 
+@pytest.mark.long
 def test_hanging_validation_affects_only_its_request(start_pool: StartPool) -> None:
     pool = start_pool(task__executor__hang__timeout__ms="3000")
     spec = pool.spec("bad", does="hold@validate", once="1")
@@ -244,9 +248,11 @@ def test_hanging_validation_affects_only_its_request(start_pool: StartPool) -> N
     assert pool.executor.validate(good, good)["error_count"] == 0
 
 
-@pytest.mark.parametrize("allowed", ["io.debezium.*", "io.debezium.*,tests.support.custom_converters:*"])
+@pytest.mark.parametrize(
+    "allowed", ["io.debezium.*", pytest.param("io.debezium.*,tests.support.custom_converters:*", marks=pytest.mark.long)]
+)
 def test_classes_that_a_connector_looks_up_must_be_allowed(start_pool: StartPool, allowed: str) -> None:
-    pool = start_pool(plugin__allow=allowed)
+    pool = start_pool(plugin__allow=allowed, task__executors="1")
     config = {
         "name": "shop", "connector.class": "io.debezium.connector.postgresql.PostgresConnector", "topic.prefix": "shop",
         "database.hostname": "localhost", "database.port": "1", "database.user": "u", "database.dbname": "d",
@@ -260,7 +266,7 @@ def test_classes_that_a_connector_looks_up_must_be_allowed(start_pool: StartPool
 
 
 def test_dedicated_process_is_killed_at_its_memory_limit(start_pool: StartPool) -> None:
-    pool = start_pool()
+    pool = start_pool(task__executors="1")
     good = pool.spec("good")
     start_id = pool.running_task(good)
     bad = pool.spec("bad", does="leak@poll", task__isolation="dedicated", task__memory__limit__mb="180")
@@ -275,6 +281,7 @@ def test_dedicated_process_is_killed_at_its_memory_limit(start_pool: StartPool) 
     assert pool.executor.progress(TaskId("bad", 0)) is None
 
 
+@pytest.mark.long
 def test_process_that_serves_all_executors_survives_them_and_ends_with_the_worker(pool: Pool) -> None:
     spec = pool.spec("c", does="share@poll", once="true")
     start_id = pool.running_task(spec)

@@ -75,6 +75,7 @@ class PingCountingHandle(ProcessHandle):
         super()._ping(now)
 
 
+@pytest.mark.long
 def test_pings_keep_an_executor_alive(tmp_path: Path) -> None:
     ended: list[ProcessExit] = []
     supervisor = Supervisor(lambda _, ending: ended.append(ending), hang_timeout_s=120, ping_interval_s=0.2)

@@ -82,6 +82,7 @@ def test_executors_exit_when_their_worker_is_killed(start: Start, tmp_path: Path
 
 
 @pytest.mark.parametrize("to_group", first_fast([False, True]))
+@pytest.mark.long
 def test_signal_to_a_worker_or_its_process_group_shuts_down_gracefully_and_leaves_no_process(
     start: Start, log: Path, to_group: bool
 ) -> None:
@@ -98,6 +99,7 @@ def test_signal_to_a_worker_or_its_process_group_shuts_down_gracefully_and_leave
     assert "ERROR" not in log.read_text()
 
 
+@pytest.mark.long
 def test_task_that_does_not_stop_does_not_keep_its_worker_running(start: Start, tmp_path: Path, log: Path) -> None:
     worker = start(graceful_s=1, does="hold@poll")
     executors = executors_of(worker)

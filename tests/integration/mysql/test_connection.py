@@ -43,7 +43,6 @@ from connectors.mysql.server import (
 )
 from connectors.mysql.sessions import MySqlSessions
 from sluice.embedded.mariadb import EmbeddedMariaDB
-from tests.support.cases import first_fast
 from tests.support.waiting import WAIT_S, Deadline, eventually
 
 
@@ -246,6 +245,7 @@ def test_lost_connections_are_retriable(rig: Rig) -> None:
         connection.query("SELECT 1")
 
 
+@pytest.mark.long
 def test_rows_are_read_as_a_stream_and_stopped(rig: Rig) -> None:
     stream = rig.sql.stream("SELECT seq FROM seq_1_to_500000")
     with rig.sql.guarded("reading"):
@@ -298,7 +298,8 @@ def rows_from(rig: Rig, start: BinlogPosition, *, by_gtid: bool, most: int = 100
     return found, tracker.position
 
 
-@pytest.mark.parametrize("by_gtid", first_fast([True, False]))
+@pytest.mark.parametrize("by_gtid", [True, False])
+@pytest.mark.long
 def test_xa_transactions_are_read_once_with_a_restart_after_every_row(rig: Rig, by_gtid: bool) -> None:
     server = read_server(rig.sql)
     start = read_position(rig.sql, server)

@@ -13,7 +13,6 @@ from connect.record import SourceRecord
 from connectors.mysql.snapshot import row_stream
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.mysql.conftest import MariaDbRunningSource
-from tests.support.cases import first_fast
 from tests.support.source_runner import shown
 from tests.support.waiting import WAIT_S
 
@@ -115,7 +114,8 @@ def test_task_continues_on_the_replica_with_the_next_transaction(pair: Pair) -> 
     assert _ids(source.read(1)) == [5]
 
 
-@pytest.mark.parametrize("has_own", first_fast([False, True]), ids=["missing domain", "own domain"])
+@pytest.mark.parametrize("has_own", [False, True], ids=["missing domain", "own domain"])
+@pytest.mark.long
 def test_transactions_that_are_not_read_need_not_be_on_the_replica(pair: Pair, has_own: bool) -> None:
     source = pair.source
     source.sql("create table t(id int primary key)")
@@ -137,7 +137,8 @@ def test_transactions_that_are_not_read_need_not_be_on_the_replica(pair: Pair, h
     assert _ids(source.read(1)) == [3]
 
 
-@pytest.mark.parametrize("is_restarted", first_fast([False, True]), ids=["reconnected", "restarted"])
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["reconnected", "restarted"])
+@pytest.mark.long
 def test_big_transaction_that_the_replica_takes_over_is_repeated_from_its_beginning(pair: Pair, is_restarted: bool) -> None:
     source = pair.source
     source.sql("create table t(id int primary key, v longtext)")
@@ -171,7 +172,8 @@ def test_big_transaction_that_the_replica_takes_over_is_repeated_from_its_beginn
     assert found[again:] == [*range(1, _BIG + 1), 0]
 
 
-@pytest.mark.parametrize("pair", first_fast(list(_NAMED)), indirect=True)
+@pytest.mark.parametrize("pair", list(_NAMED), indirect=True)
+@pytest.mark.long
 def test_interrupted_snapshot_continues_on_the_replica(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_stream, "BATCH_ROWS", 100)
     source = pair.source

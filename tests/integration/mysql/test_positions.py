@@ -47,7 +47,7 @@ def _same(record: SourceRecord) -> tuple[Any, ...]:
 @pytest.mark.parametrize("by", first_fast(list(_BY)))
 def test_every_offset_continues_with_the_next_record(source: MariaDbRunningSource, by: str) -> None:
     source.sql("create table t(id int primary key, name varchar(10))", "create table u(id int primary key)")
-    source.begin(gtid_ignore_on_recovery=_BY[by], max_batch_size="3")
+    source.begin(gtid_ignore_on_recovery=_BY[by], max_batch_size="3", poll_interval_ms="10")
     _workload(source)
     records = source.read(22)
     expected = [_same(record) for record in records]
@@ -71,6 +71,7 @@ def test_every_offset_continues_with_the_next_record(source: MariaDbRunningSourc
     assert repeated == 8, "one record for each of two deletes, and three for each of two changed keys"
 
 
+@pytest.mark.long
 def test_rows_of_a_statement_have_its_text_after_a_restart_within_it(source: MariaDbRunningSource) -> None:
     source.sql("create table t(id int primary key)")
     source.begin(include_query="true", max_batch_size="1")

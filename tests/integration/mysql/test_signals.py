@@ -159,6 +159,7 @@ def test_rows_come_between_the_changes_before_and_after_them(table: SignaledSour
     assert all("snapshot" not in (r.source_offset or {}) for r in found)
 
 
+@pytest.mark.long
 def test_a_snapshot_that_was_interrupted_starts_over(table: SignaledSource) -> None:
     table.start()
     condition = {"data-collection": f"{table.database}.t", "filter": "id > 18 OR id = 1"}

@@ -58,7 +58,7 @@ def assert_equal(source: MariaDbRunningSource, records: list[SourceRecord]) -> N
         assert replay(records, name) == sorted(source.sql(f"select * from {name}"))
 
 
-@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize("threads", first_fast(["3", "1"]))
 def test_snapshot_continues_after_the_worker_was_killed(source: MariaDbRunningSource, threads: str) -> None:
     create_tables(source)
     source.start(snapshot_max_threads=threads)
@@ -125,6 +125,7 @@ def test_snapshot_continues_after_a_lost_connection(source: MariaDbRunningSource
     assert max(reads(records + rest, "a").values()) == 1
 
 
+@pytest.mark.long
 def test_interruption_while_the_stream_catches_up(source: MariaDbRunningSource) -> None:
     create_tables(source)
     source.start(max_batch_size="20")
@@ -144,7 +145,8 @@ def test_interruption_while_the_stream_catches_up(source: MariaDbRunningSource) 
     assert not reads(records, "a") & reads(rest, "a")
 
 
-@pytest.mark.parametrize("run", first_fast(range(2)))
+@pytest.mark.parametrize("run", range(2))
+@pytest.mark.long
 def test_random_interruptions(source: MariaDbRunningSource, run: int) -> None:
     chance = randomness.chance(f"interruptions-{run}")
     create_tables(source)

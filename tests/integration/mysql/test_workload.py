@@ -17,7 +17,6 @@ from tests.integration.mysql.conftest import MariaDbRunningSource
 from tests.integration.mysql.second_reader import SecondReader
 from tests.integration.mysql.workload import Workload
 from tests.support import randomness
-from tests.support.cases import first_fast
 from tests.support.log_replay import Replay
 from tests.support.mariadb_log import BinaryLog
 from tests.support.waiting import Deadline
@@ -82,8 +81,9 @@ def second_database(mariadb: EmbeddedMariaDB, unique_name: Callable[[str], str])
     mariadb.drop_database(name)
 
 
-@pytest.mark.parametrize("number", first_fast(range(_WORKLOADS)))
+@pytest.mark.parametrize("number", range(_WORKLOADS))
 @pytest.mark.timeout(1800)
+@pytest.mark.long
 def test_a_random_workload_is_replayed_exactly(
     source: MariaDbRunningSource,
     mariadb: EmbeddedMariaDB,

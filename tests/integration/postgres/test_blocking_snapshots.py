@@ -53,6 +53,7 @@ def test_rows_come_between_the_changes_before_and_after_them(source: Any, db: An
     assert all("snapshot" not in r.source_offset for r in found)
 
 
+@pytest.mark.long
 def test_a_snapshot_that_was_interrupted_starts_over(source: Any, db: Any) -> None:
     execute(db, r"public\.[tu]", **{"additional-conditions": [{"data-collection": "public.t", "filter": "id > 18"}]})
     source.store(source.read_before_failure(1)[-1])
@@ -84,6 +85,7 @@ def test_a_snapshot_that_fails_does_not_stop_the_stream(source: Any, db: Any, ca
     assert "no captured table matches public.no_such_table" in caplog.text
 
 
+@pytest.mark.long
 def test_a_condition_does_not_bring_in_rows_of_inheriting_tables(source: Any, db: Any) -> None:
     db.execute("create table child() inherits (t); insert into child values (500)")
     execute(db, "public.t", **{"additional-conditions": [{"data-collection": "public.t", "filter": "id > 18"}]})
@@ -107,6 +109,7 @@ def test_notifications_are_those_of_a_snapshot(source: Any, db: Any) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_snapshot_that_fails_is_reported_as_aborted(source: Any, db: Any) -> None:
     source.kill()
     source.wait_for_slot(db)

@@ -48,7 +48,7 @@ def test_a_silent_connection_is_replaced(
             answers.append(True)
             on_keepalive(stream, *arguments)
 
-        source.start(snapshot_mode="never", wal_receiver_timeout_ms="3000", retriable_restart_connector_wait_ms="100")
+        source.start(snapshot_mode="never", wal_receiver_timeout_ms="2000", retriable_restart_connector_wait_ms="100")
         source.until("streaming")
         source.quiet()
         monkeypatch.setattr(ReplicationStream, "_on_keepalive", on_keepalive_noted)
@@ -58,7 +58,7 @@ def test_a_silent_connection_is_replaced(
         proxy.cut()
         db.execute("insert into t values (1)")
         source.until("reconnecting")
-        assert "has sent nothing for 3 s (wal.receiver.timeout.ms)" in caplog.text
+        assert "has sent nothing for 2 s (wal.receiver.timeout.ms)" in caplog.text
         proxy.restore()
         assert [r.key["id"] for r in source.read(1)] == [1]
 

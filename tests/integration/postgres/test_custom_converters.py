@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from connect.record import SourceRecord
+from tests.support.cases import first_fast
 from tests.support.custom_converters import check_rejected_prices
 
 _CONVERTERS = {
@@ -29,7 +30,7 @@ def after(records: list[SourceRecord]) -> dict[int, dict[str, Any]]:
     return {one["id"]: one.as_dict() for one in found if one is not None}
 
 
-@pytest.mark.parametrize("identity", ["default", "full"])
+@pytest.mark.parametrize("identity", first_fast(["default", "full"]))
 def test_snapshot_stream_and_incremental_snapshot_are_converted_alike(source: Any, identity: str) -> None:
     with source.sql() as db:
         db.execute("create table signals (id text, type text, data text)")
@@ -77,7 +78,7 @@ def test_unavailable_values_are_those_of_the_old_row_or_placeholders_of_the_same
         assert updated.value["after"]["note"]["size"] == 9000
 
 
-@pytest.mark.parametrize("mode", [None, "warn"])
+@pytest.mark.parametrize("mode", first_fast([None, "warn"]))
 def test_values_that_a_converter_rejects_are_errors_of_their_row(source: Any, mode: str | None) -> None:
     with source.sql() as db:
         db.execute("create table t (id int primary key, price numeric(12, 2))")

@@ -14,6 +14,7 @@ from connect.errors import ConfigError, ConnectError, UnreachableError
 from connectors.postgres.streaming import slots
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.postgres.conftest import STATUS_TIME, errors_of
+from tests.support.cases import first_fast
 from tests.support.waiting import call_with_timeout, eventually
 
 
@@ -51,7 +52,7 @@ def test_lost_connection_continues_the_snapshot(source: Any, show: Any) -> None:
     assert [r.value["source"]["snapshot"] for r in snapshot] == ["first", *["true"] * 29_998, "last"]
 
 
-@pytest.mark.parametrize("how", ["restart", "kill"])
+@pytest.mark.parametrize("how", first_fast(["restart", "kill"]))
 def test_stream_survives_a_restart_of_the_database(source: Any, show: Any, how: str) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key)")
@@ -258,7 +259,7 @@ def test_slot_in_use_is_not_dropped_on_stop(
     source.until("streaming")
     source.start()
     source.until("waiting for slot")
-    monkeypatch.setattr(slots, "_DROP_SLOT_TIMEOUT_S", 2.0)
+    monkeypatch.setattr(slots, "_DROP_SLOT_TIMEOUT_S", 0.5)
     source.kill()
     assert re.search(r"could not drop slot \S+: server process \d+ still reads from it.*pg_drop_replication_slot\('", caplog.text)
     monkeypatch.undo()
@@ -304,6 +305,7 @@ def test_slot_creation_timeout_is_reported_with_the_setting(source: Any) -> None
         blocker.rollback()
 
 
+@pytest.mark.long
 def test_paused_task_keeps_its_replication_connection(source: Any, caplog: Any) -> None:
     """Does not poll for longer than wal_sender_timeout, while the server has more data than fits into the socket."""
     with source.sql() as db:

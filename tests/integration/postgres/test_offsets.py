@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from connect.record import SourceRecord
 from connectors.postgres.offsets import parse_lsn
 from tests.support.waiting import Deadline
@@ -120,6 +122,7 @@ def test_a_transaction_open_across_a_stop_is_not_lost(source: Any) -> None:
         assert [r.key["id"] for r in source.read(2)] == [1, 6]
 
 
+@pytest.mark.long
 def test_rows_around_logical_messages_come_once_after_a_restart(source: Any) -> None:
     """Offsets count messages with the rows, whether they are captured or not."""
     with source.sql() as db:

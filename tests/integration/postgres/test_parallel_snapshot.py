@@ -69,6 +69,7 @@ def reader_pids(db: Any) -> list[int]:
     return [pid for (pid,) in db.execute(sql).fetchall()]
 
 
+@pytest.mark.long
 def test_a_snapshot_alone_is_of_one_point_in_time(source: Any) -> None:
     with source.sql() as db:
         fill(db)
@@ -118,6 +119,7 @@ def test_markers_are_those_of_one_connection(source: Any) -> None:
     assert set(Counter((r.topic, r.value["after"]["id"]) for r in records).values()) == {1}
 
 
+@pytest.mark.long
 def test_a_connection_that_is_lost_is_replaced_at_the_same_point_in_time(source: Any, caplog: Any) -> None:
     with source.sql() as db:
         fill(db, 12_000)
@@ -152,6 +154,7 @@ def test_a_statement_that_waits_for_the_snapshot_does_not_stop_it(source: Any) -
     assert amounts(records)["rows"] == 6000
 
 
+@pytest.mark.long
 def test_too_few_connections_are_enough(source: Any, role: str, caplog: Any) -> None:
     with source.sql() as db:
         fill(db)

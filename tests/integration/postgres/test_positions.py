@@ -11,6 +11,7 @@ from connect.converters.json.converter import JsonConverter
 from connect.record import SinkRecord, SourceRecord
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.topic_decoder import TopicDecoder
+from tests.support.cases import first_fast
 
 
 def positions(records: Sequence[SourceRecord], *, schemas: bool) -> list[list[str]]:
@@ -31,7 +32,7 @@ def positions(records: Sequence[SourceRecord], *, schemas: bool) -> list[list[st
     ]
 
 
-@pytest.mark.parametrize("schemas", [True, False])
+@pytest.mark.parametrize("schemas", first_fast([False, True]))
 def test_positions_sort_like_commits_even_if_transactions_overlap(source: Any, schemas: bool) -> None:
     with source.sql() as db, source.sql() as other:
         db.execute("create table t(id int primary key, name text)")

@@ -70,6 +70,7 @@ def test_a_change_while_the_task_is_stopped_is_found(source: Any, table: Any) ->
     assert "column name text is missing; column title text is new" in poll_until_frozen(source)
 
 
+@pytest.mark.long
 def test_changes_that_are_read_again_after_a_restart_do_not_count(source: Any, table: Any) -> None:
     """An accepted version stays accepted although the server sends rows of the older one again."""
     source.start(schema_contract="freeze", schema_contract_overrides=r"public\.t:evolve")
@@ -86,6 +87,7 @@ def test_changes_that_are_read_again_after_a_restart_do_not_count(source: Any, t
     assert [r.key["id"] for r in source.read(1)] == [4]
 
 
+@pytest.mark.long
 def test_an_accepted_version_is_stored_with_its_first_row(source: Any, table: Any) -> None:
     """Not with rows before it that are stored after it was read."""
     source.start(schema_contract="freeze")
@@ -169,6 +171,7 @@ def test_snapshots_obey_contracts(source: Any, table: Any) -> None:
     assert fields(source.until("streaming")[0]) == ["id", "name", "price"]
 
 
+@pytest.mark.long
 def test_a_table_without_changes_is_not_disturbed(source: Any, table: Any) -> None:
     """Defaults, NOT NULL, and columns that are not captured are no part of a contract."""
     source.start(schema_contract="freeze", column_exclude_list=r"public\.t\.hidden")

@@ -14,6 +14,7 @@ import pytest
 from connectors.cdc.errors import PositionLostError
 from connectors.postgres.offsets import parse_lsn
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.cases import first_fast
 from tests.support.postgres_copy import ServerCopy
 from tests.support.waiting import Deadline
 
@@ -106,7 +107,7 @@ def test_a_slot_that_was_recreated_is_refused(source: Any) -> None:
             source.poll_until_error()
 
 
-@pytest.mark.parametrize("strategy", ["trust_slot", "trust_greater_lsn"])
+@pytest.mark.parametrize("strategy", first_fast(["trust_slot", "trust_greater_lsn"]))
 def test_a_slot_that_was_advanced_is_followed_if_it_is_trusted(source: Any, strategy: str) -> None:
     with source.sql() as db:
         stream_one(source, db)
@@ -120,7 +121,7 @@ def test_a_slot_that_was_advanced_is_followed_if_it_is_trusted(source: Any, stra
 
 @pytest.mark.parametrize(
     ("strategy", "follows"),
-    [("trust_offset", True), ("trust_greater_lsn", True), ("trust_slot", False), ("no_validation", False)],
+    first_fast([("trust_offset", True), ("trust_slot", False), ("trust_greater_lsn", True), ("no_validation", False)], 2),
 )
 def test_a_slot_behind_the_offset_advances_if_the_offset_is_trusted(source: Any, strategy: str, follows: bool) -> None:
     with source.sql() as db:
@@ -240,6 +241,7 @@ def test_streaming_continues_on_a_promoted_standby_with_a_synchronized_slot(
     assert source.offsets.stored["timeline"] == 2
 
 
+@pytest.mark.long
 def test_a_synchronized_slot_is_waited_for_until_its_standby_is_promoted(
     source: Any, failover_standby: ServerCopy, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -274,6 +276,7 @@ def wait_for_position(source: Any, lsn: int) -> None:
     source.idle_until(lambda: source.offsets.stored["lsn_commit"] >= lsn, f"{lsn=}", flushes=True)
 
 
+@pytest.mark.long
 def test_another_database_cluster_is_refused(source: Any, copies: Path) -> None:
     """Its LSNs may be higher or lower: they say nothing."""
     with source.sql() as db:

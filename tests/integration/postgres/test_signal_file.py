@@ -55,6 +55,7 @@ def test_signals_are_read_once_and_removed(source: Any, file: Path, caplog: Any)
     assert source.quiet() == []
 
 
+@pytest.mark.long
 def test_a_signal_is_not_lost_when_the_worker_is_killed_before_offsets_are_stored(source: Any, file: Path) -> None:
     source.flush()
     append(file, _EXECUTE)
@@ -81,6 +82,7 @@ def test_a_signal_is_not_repeated_when_the_worker_is_killed_before_it_is_removed
     assert source.quiet() == []
 
 
+@pytest.mark.long
 def test_the_same_signal_in_a_new_file_is_another_one(source: Any, file: Path) -> None:
     append(file, _EXECUTE)
     read_rows(source)

@@ -98,6 +98,7 @@ def test_without_an_offset_of_its_own_a_task_continues_where_the_group_is(
     assert f"signal {topic}-2: message 2" in caplog.text
 
 
+@pytest.mark.long
 def test_a_topic_that_does_not_exist_yet_is_named_and_read_later(
     source: Any, broker: EmbeddedBroker, topic: str, unique_name: Callable[[str], str], caplog: Any
 ) -> None:
@@ -127,6 +128,7 @@ def test_brokers_that_do_not_answer_are_named(source: Any, topic: str, caplog: A
     assert [record.key["id"] for record in source.read(1)] == [4]
 
 
+@pytest.mark.long
 def test_a_worker_reads_signals_from_its_own_cluster(
     tmp_path: Path, broker: EmbeddedBroker, postgres: EmbeddedPostgres, database: str
 ) -> None:

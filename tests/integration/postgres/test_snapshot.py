@@ -18,6 +18,7 @@ from connectors.postgres.schema.catalog import read_tables
 from connectors.postgres.snapshot.transaction import start_snapshot
 from connectors.postgres.streaming import slots
 from connectors.postgres.streaming.captured_tables import CapturedTables
+from tests.support.cases import first_fast
 from tests.support.waiting import WAIT_S, eventually
 
 
@@ -142,7 +143,7 @@ def wait_for(db: Any, sql: str) -> None:
     eventually(lambda: db.execute(sql).fetchone()[0], sql)
 
 
-@pytest.mark.parametrize("stored", [False, True], ids=["no offset", "offset of an unfinished snapshot"])
+@pytest.mark.parametrize("stored", first_fast([False, True]), ids=["no offset", "offset of an unfinished snapshot"])
 def test_an_interrupted_snapshot_restarts_after_streaming_changes_since_then(source: Any, show: Any, stored: bool) -> None:
     """The first try has already put rows into the topics, so a row deleted since must still be deleted there."""
     with source.sql() as db:
@@ -177,6 +178,7 @@ def test_an_interrupted_snapshot_restarts_after_streaming_changes_since_then(sou
     assert {r.source_offset["snapshot_completed"] for r in changes} == {False}  # stored alone they still ask for the snapshot
 
 
+@pytest.mark.long
 def test_the_snapshot_is_taken_after_an_interrupted_catch_up(source: Any, show: Any) -> None:
     with source.sql() as db:
         fill(db)
@@ -199,6 +201,7 @@ def test_the_snapshot_is_taken_after_an_interrupted_catch_up(source: Any, show: 
     assert [r[0] for r in rows[2:]] == ["r"]
 
 
+@pytest.mark.long
 def test_the_task_waits_for_an_existing_temporary_slot(source: Any) -> None:
     """The server may take longer to end the session of the try before than this one needs to begin."""
     with source.sql() as db:
@@ -312,6 +315,7 @@ def test_tables_are_not_rewritten_while_they_wait_for_their_turn(source: Any) ->
         migration.execute("reset lock_timeout; alter table d alter id type bigint")
 
 
+@pytest.mark.long
 def test_a_table_rewritten_at_the_start_of_the_snapshot_causes_a_new_one(source: Any, monkeypatch: Any) -> None:
     rewrites = iter(["alter table c alter id type bigint", "truncate c; insert into c values (1)"])
     create_slot = slots.create_slot
@@ -376,6 +380,7 @@ def test_notifications_of_a_snapshot(source: Any) -> None:
     assert [note["type"] for note in notes(source.read(1))] == ["SKIPPED"]
 
 
+@pytest.mark.long
 def test_an_interrupted_snapshot_is_reported_as_aborted(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table a(id int primary key, v text); create unlogged table is_slow as select 1")

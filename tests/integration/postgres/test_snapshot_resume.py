@@ -17,8 +17,8 @@ from tests.support import randomness
 from tests.support.cases import first_fast
 
 KEYS = {
-    "bigint": "i",
     "text": "'k''\\' || chr(9) || i || chr(10) || 'é'",
+    "bigint": "i",
     "uuid": "md5(i::text)::uuid",
     "numeric(10,2)": "i / 7.0",
     "timestamptz": "timestamptz '2000-01-01 BC' + i * interval '1 month'",
@@ -141,7 +141,7 @@ def test_a_table_without_a_key_starts_over(source: Any) -> None:
     assert 0 < len(reads(records, "nokey")) < 500
 
 
-@pytest.mark.parametrize("type_", first_fast(KEYS, 3))
+@pytest.mark.parametrize("type_", first_fast(KEYS))
 def test_keys_of_many_types_are_resumed(source: Any, type_: str) -> None:
     """With a second column, which makes keys unique."""
     with source.sql() as db:
@@ -168,7 +168,7 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("reason", WHOLE)
+@pytest.mark.parametrize("reason", first_fast(WHOLE))
 def test_tables_without_a_suitable_key_start_over(source: Any, reason: str) -> None:
     columns, settings = WHOLE[reason]
     source.config.update(settings)
@@ -185,6 +185,7 @@ def test_tables_without_a_suitable_key_start_over(source: Any, reason: str) -> N
     assert len(reads(rest, "t")) == 500
 
 
+@pytest.mark.long
 def test_partitions_are_resumed_as_their_root(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key, v text) partition by range (id)")
@@ -254,6 +255,7 @@ def test_a_table_whose_key_has_another_collation_is_read_again(source: Any) -> N
     assert len(reads(rest, "t")) == 500
 
 
+@pytest.mark.long
 def test_a_lost_slot_or_resume_disabled_starts_over(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key, v text); insert into t select i from generate_series(1, 1000) i")
@@ -286,7 +288,8 @@ def test_a_slot_ahead_of_the_offset_starts_over(source: Any) -> None:
         assert replayed(rest, "t") == rows_of(db, "t")
 
 
-@pytest.mark.parametrize("number", first_fast(range(4)))
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.long
 def test_random_interruptions_and_changes_lose_nothing(source: Any, number: int) -> None:
     """What was sent behind the stored offset does not exist: batches with exactly-once, otherwise any number of records. With
     whole batches, no row is repeated."""
@@ -338,6 +341,7 @@ def change_row(db: Any, chance: random.Random) -> set[int]:
     return {id_, other}
 
 
+@pytest.mark.long
 def test_a_lost_connection_continues_the_snapshot(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key, v text); insert into t select i from generate_series(1, 30000) i")

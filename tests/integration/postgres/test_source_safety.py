@@ -14,6 +14,7 @@ from connect.errors import ConfigError, ConnectError
 from connect.pending_work import Pending
 from connectors.cdc.errors import PositionLostError
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.cases import first_fast
 from tests.support.waiting import Deadline, call_with_timeout, eventually
 
 
@@ -88,6 +89,7 @@ def test_lag_is_that_of_the_server_while_the_task_is_paused(watched: Any) -> Non
         wait_for(watched, lambda _: (now := watched.task.pending_work.oldest()) is None or now > stuck)
 
 
+@pytest.mark.long
 def test_stall_names_the_lost_connection_instead_of_the_slot_that_stood_still_before(watched: Any) -> None:
     watched.kill()
     watched.start(retriable_restart_connector_wait_ms="600000")
@@ -105,6 +107,7 @@ def test_stall_names_the_lost_connection_instead_of_the_slot_that_stood_still_be
         assert "no connection to the database" in pending.oldest().message
 
 
+@pytest.mark.long
 def test_lag_contains_a_long_transaction_until_it_is_read(watched: Any) -> None:
     with watched.sql() as db:
         db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 5000) i")
@@ -138,7 +141,7 @@ def test_lag_over_a_limit_fails_the_task(watched: Any) -> None:
         watched.poll_until_error()
 
 
-@pytest.mark.parametrize("polling", [True, False])
+@pytest.mark.parametrize("polling", first_fast([True, False]))
 def test_slot_is_dropped_at_a_limit_if_chosen(watched: Any, polling: bool) -> None:
     watched.kill()
     watched.start(slot_lag_max_bytes="500000", slot_lag_limit_action="drop_slot")
@@ -156,6 +159,7 @@ def test_slot_is_dropped_at_a_limit_if_chosen(watched: Any, polling: bool) -> No
 # --- slot -------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_slot_dropped_during_the_snapshot_is_replaced_at_once(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key, pad text)")
@@ -207,7 +211,7 @@ def test_removal_of_wal_is_announced_and_named(source: Any, services_dir: Path) 
 # --- publication and tables -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("recreated", [False, True])
+@pytest.mark.parametrize("recreated", first_fast([False, True]))
 def test_a_dropped_publication_stops_the_task(watched: Any, recreated: bool) -> None:
     wait_for(watched, lambda p: "slot" in p)
     with watched.sql() as db:
@@ -217,6 +221,7 @@ def test_a_dropped_publication_stops_the_task(watched: Any, recreated: bool) -> 
             watched.poll_until_error()
 
 
+@pytest.mark.long
 def test_a_publication_dropped_while_the_task_is_stopped_is_not_recreated_silently(watched: Any) -> None:
     with watched.sql() as db:
         stop_behind_a_row(watched, db)
@@ -258,6 +263,7 @@ def test_a_publication_recreated_while_the_task_is_stopped_is_noticed(watched: A
         assert [r.key["id"] for r in watched.read(1)] == [4]
 
 
+@pytest.mark.long
 def test_a_snapshot_for_lost_changes_is_taken_after_a_lost_connection_too(watched: Any) -> None:
     with watched.sql() as db:
         stop_behind_a_row(watched, db)
@@ -307,6 +313,7 @@ def test_changes_of_a_publication_while_the_task_is_stopped_are_reported(watched
         assert problems(wait_for(watched, lambda p: "slot" in p)) == {}
 
 
+@pytest.mark.long
 def test_another_publication_is_named(watched: Any, caplog: pytest.LogCaptureFixture) -> None:
     with watched.sql() as db:
         db.execute("insert into t values (1)")
@@ -404,6 +411,7 @@ def test_a_fast_shutdown_ends_although_the_task_is_paused_with_a_backlog(source:
 # --- flush LSN --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_connector_and_driver_confirms_wal_without_changes_before_an_offset_is_stored(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key); create table noise(id int)")
@@ -458,6 +466,7 @@ def test_an_existing_slot_becomes_a_failover_slot_and_a_lagging_standby_is_named
         wait_for(watched, lambda p: "standby_lagging" not in problems(p))
 
 
+@pytest.mark.long
 def test_checks_take_no_connection_that_the_task_needs(source: Any, role: str) -> None:
     """A role that may have one connection, apart from replication."""
     with source.sql() as db:

@@ -90,6 +90,7 @@ def test_a_standby_that_is_promoted_while_it_is_read_goes_on(source: Any, standb
         assert [r.key["id"] for r in read(source, 1)] == [4]
 
 
+@pytest.mark.long
 def test_a_connection_that_breaks_after_a_promotion_loses_nothing(source: Any, standby: EmbeddedPostgres) -> None:
     """What was read belongs to the new timeline, before an offset of it is stored."""
     source.start(snapshot_mode="never", retriable_restart_connector_wait_ms="50")
@@ -107,6 +108,7 @@ def test_a_connection_that_breaks_after_a_promotion_loses_nothing(source: Any, s
         assert [r.key["id"] for r in read(source, 1)] == [4]
 
 
+@pytest.mark.long
 def test_a_standby_may_be_promoted_while_the_task_starts(
     source: Any, standby: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +139,7 @@ def test_a_standby_may_be_promoted_while_the_task_starts(
     assert [r.key["id"] for r in read(source, 1)] == [4]
 
 
+@pytest.mark.long
 def test_without_the_primary_only_an_existing_publication_is_enough(source: Any, standby: EmbeddedPostgres) -> None:
     wrong = {**source.config, "database.primary.port": source.config["database.port"]}
     found = {value.name: value.errors for value in PostgresSource().validate(wrong) if value.errors}

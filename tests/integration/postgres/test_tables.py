@@ -10,6 +10,7 @@ from connect.errors import ConfigError, ConnectError, DataError
 from connectors.postgres import PostgresSource
 from connectors.postgres.streaming import publications
 from tests.integration.postgres.conftest import errors_of
+from tests.support.cases import first_fast
 
 
 def after(records: list[Any]) -> list[Any]:
@@ -122,6 +123,7 @@ def test_tables_created_while_the_task_runs_join_a_filtered_publication(source: 
         db.execute("drop table t; create table u(id int primary key)")
         with source.sql() as other, other.transaction():
             other.execute("create table t(id int primary key, n int); lock table u in access exclusive mode")
+            db.execute("select pg_log_standby_snapshot()")  # flushes the WAL of the open transaction, which is awaited
             source.quiet()  # a lock does not stop the stream
         names = "select tablename from pg_publication_tables"
         source.idle_until(lambda: {name for (name,) in db.execute(names)} == {"t", "u"}, "both tables in the publication")
@@ -185,13 +187,16 @@ def test_unchanged_values_of_types_without_a_placeholder_come_from_the_full_old_
 
 @pytest.mark.parametrize(
     ("ddl", "big"),
-    [
-        ("alter table t rename column big to large", "__debezium_unavailable_value"),
-        ("alter table t drop column big", "__debezium_unavailable_value"),
-        ("alter table t rename column id to number", "__debezium_unavailable_value"),
-        ("drop table t", "__debezium_unavailable_value"),
-        ("alter table t rename to moved", "x" * 9000),
-    ],
+    first_fast(
+        [
+            ("alter table t rename column id to number", "__debezium_unavailable_value"),
+            ("alter table t rename to moved", "x" * 9000),
+            ("alter table t rename column big to large", "__debezium_unavailable_value"),
+            ("alter table t drop column big", "__debezium_unavailable_value"),
+            ("drop table t", "__debezium_unavailable_value"),
+        ],
+        2,
+    ),
 )
 def test_a_key_change_survives_later_changes_of_the_table(source: Any, ddl: str, big: str) -> None:
     with source.sql() as db:

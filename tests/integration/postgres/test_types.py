@@ -12,6 +12,7 @@ import pytest
 
 from connect.data.schema import Type
 from connect.errors import DataError
+from tests.support.cases import first_fast
 
 
 def line_string(*points: tuple[float, float]) -> bytes:
@@ -240,7 +241,7 @@ def test_nan_is_retained_in_a_double_and_rejected_in_a_decimal(source: Any) -> N
         assert [r.value["after"]["n"] for r in source.read(1)] == ["NaN"]
 
 
-@pytest.mark.parametrize("mode", ["warn", "skip"])
+@pytest.mark.parametrize("mode", first_fast(["warn", "skip"]))
 def test_values_that_cannot_be_converted_become_null_if_chosen(source: Any, mode: str, caplog: pytest.LogCaptureFixture) -> None:
     """Except required ones and those of keys."""
     with source.sql() as db:
@@ -340,6 +341,7 @@ def test_unchanged_vectors_are_placeholders(source: Any) -> None:
     assert changed.value["after"]["v"] == [float(byte) for byte in b"__debezium_unavailable_value"]
 
 
+@pytest.mark.long
 def test_values_of_dropped_types_are_text_or_their_base_type(source: Any) -> None:
     with source.sql() as db:
         db.execute("create type mood as enum ('sad'); create domain price as numeric(8,2)")

@@ -44,6 +44,7 @@ def test_no_free_slot_is_reported_with_the_fix(source: Any, narrow: EmbeddedPost
             source.until("streaming")
 
 
+@pytest.mark.long
 def test_prepared_transactions_are_captured_once_they_commit(source: Any, narrow: EmbeddedPostgres) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key)")
@@ -143,6 +144,7 @@ def test_tables_outside_the_log_do_not_disturb_others(source: Any) -> None:
         assert [(r.topic, r.key["id"]) for r in source.read(1)] == [("shop.public.fast", 3)]
 
 
+@pytest.mark.long
 def test_a_dropped_schema_ends_its_tables(source: Any) -> None:
     source.config["schema.include.list"] = "public,gone"
     with source.sql() as db:
@@ -156,6 +158,7 @@ def test_a_dropped_schema_ends_its_tables(source: Any) -> None:
         source.until("streaming")
 
 
+@pytest.mark.long
 def test_a_table_with_the_most_columns(source: Any) -> None:
     columns = [f"c{i}" for i in range(1599)]
     with source.sql() as db:
@@ -199,6 +202,7 @@ def test_more_subtransactions_than_the_server_keeps_in_memory(source: Any) -> No
         assert [r.key["id"] for r in source.read(133)] == [i for i in range(200) if i % 3]
 
 
+@pytest.mark.long
 def test_labels_that_join_an_enum_are_captured(source: Any) -> None:
     """ADD VALUE alone makes the server send no new relation: the schema names the label after the next one."""
     with source.sql() as db:

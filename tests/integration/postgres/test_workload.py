@@ -16,7 +16,6 @@ from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.postgres.second_reader import SecondReader
 from tests.integration.postgres.workload import Workload
 from tests.support import randomness
-from tests.support.cases import first_fast
 from tests.support.log_replay import Replay
 from tests.support.waiting import Deadline
 
@@ -70,8 +69,9 @@ class Topic:
         self._source.start()
 
 
-@pytest.mark.parametrize("number", first_fast(range(_WORKLOADS)))
+@pytest.mark.parametrize("number", range(_WORKLOADS))
 @pytest.mark.timeout(1800)
+@pytest.mark.long
 def test_a_random_workload_is_replayed_exactly(
     source: Any, postgres: EmbeddedPostgres, database: str, unique_name: Callable[[str], str], number: int
 ) -> None:

@@ -201,7 +201,8 @@ def test_lines_round_trip_through_a_worker_as_avro(
         "value.converter.schema.registry.url": registry.url,
     }
     worker = {"bootstrap.servers": broker.bootstrap, "listeners": f"http://127.0.0.1:{port}",
-              "offset.storage.file.filename": str(tmp_path / "offsets"), "offset.flush.interval.ms": "200", **avro}  # fmt: skip
+              "offset.storage.file.filename": str(tmp_path / "offsets"), "offset.flush.interval.ms": "200",
+              "task.executors": "0", **avro}  # fmt: skip
     reader = {"name": "in", "connector.class": "FileStreamSource", "file": str(source), "topic": topic, "transforms": "h",
               "transforms.h.type": f"{transforms}.HoistField$Value", "transforms.h.field": "line"}  # fmt: skip
     writer = {"name": "out", "connector.class": "FileStreamSink", "file": str(sink), "topics": topic, "transforms": "e",

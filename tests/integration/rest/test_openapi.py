@@ -71,7 +71,7 @@ def _workers(_broker: EmbeddedBroker, _levels: None, tmp_path_factory: pytest.Te
     found.close()
 
 
-@pytest.fixture(params=["standalone", "distributed"])
+@pytest.fixture(params=["standalone", pytest.param("distributed", marks=pytest.mark.long)])
 def worker(request: pytest.FixtureRequest, _workers: Workers) -> Running:
     return _workers.get(request.param, {})
 

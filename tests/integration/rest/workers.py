@@ -56,7 +56,7 @@ class Workers:
                     "bootstrap.servers": self._bootstrap,
                     "key.converter": JSON,
                     "value.converter": JSON,
-                    "offset.flush.interval.ms": "500",
+                    "offset.flush.interval.ms": "100",
                     "listeners": "http://127.0.0.1:0",
                     "task.executors": "0",
                     **extra,

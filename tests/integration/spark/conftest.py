@@ -193,7 +193,11 @@ class Run:
         assert self.raw == raw
         owned = [tp for t in self.topics for tp in t.partitions() if partitions is None or tp.partition in partitions]
         self.context.group, self.context.assigned = group, set(owned)
-        self.task.open(owned)
+        try:
+            self.task.open(owned)
+        except BaseException:
+            self.task.close()  # or its maintenance would go on
+            raise
         self.position = {tp: self.context.seeks.get(tp, group.get(tp, 0)) for tp in owned}
 
     def _new_context(self, raw: bool) -> Context:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -42,6 +43,26 @@ def open_lake(run: Any, topic: Any, spark_props: dict[str, str], tmp_path: Path)
         one.close()
 
 
+@pytest.mark.long
+def test_values_of_generated_and_identity_columns_are_left_to_spark(
+    run: Any, topic: Any, spark_props: dict[str, str], tmp_path: Path
+) -> None:
+    with contextlib.closing(Lake(run, topic, spark_props, "upsert", tmp_path / "lake")) as lake:
+        lake.sql(
+            "CREATE TABLE {t} (id INT, v STRING, twice INT GENERATED ALWAYS AS (id * 2), number BIGINT GENERATED ALWAYS AS "
+            "IDENTITY, d STRING DEFAULT 'x') USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+        )
+        lake.write(3)
+        lake.write(6)
+        lake.check(with_spark=True)
+        frame = lake.lease.session().read.format("delta").load(lake.path)
+        assert sorted(tuple(row) for row in frame.select("id", "twice", "d").collect()) == [(n, 2 * n, None) for n in range(4)]
+        assert len({row["number"] for row in frame.collect()} - {None}) == 4
+        assert SparkSink().alter_offsets(lake.props, {TopicPartition("t", 0): None})
+        lake.group.clear()
+        lake.restarted_writes_all(with_spark=True)
+
+
 def test_each_alteration_is_reported_with_the_statement_that_undoes_it(open_lake: Callable[[str], Lake]) -> None:
     lake = open_lake("upsert")
     for statement, reason in (
@@ -68,6 +89,7 @@ def test_what_row_tracking_leaves_is_undone_by_the_statements_of_one_message(ope
     lake.check()
 
 
+@pytest.mark.long
 def test_wider_key_column_is_written_without_a_restart(open_lake: Callable[[str], Lake]) -> None:
     lake = open_lake("upsert")
     lake.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
@@ -76,6 +98,7 @@ def test_wider_key_column_is_written_without_a_restart(open_lake: Callable[[str]
     lake.restarted_writes_all(with_spark=True)
 
 
+@pytest.mark.long
 def test_dropped_column_is_reported_with_the_column_mapping_that_it_needs(open_lake: Callable[[str], Lake]) -> None:
     lake = open_lake("append")
     lake.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
@@ -89,6 +112,7 @@ def test_dropped_column_is_reported_with_the_column_mapping_that_it_needs(open_l
     assert set(lake.group.values()) == {9}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("readers", [True, False], ids=["reader", "writer"])
 def test_feature_that_nobody_knows_is_reported(open_lake: Callable[[str], Lake], readers: bool) -> None:
     lake = open_lake("append")
@@ -116,6 +140,7 @@ def test_dropped_table_is_created_again_after_a_restart(open_lake: Callable[[str
     lake.restarted_writes_all()
 
 
+@pytest.mark.long
 def test_table_without_its_log_is_not_overwritten(open_lake: Callable[[str], Lake]) -> None:
     lake = open_lake("append")
     lake.forget()

@@ -178,6 +178,7 @@ def test_store_with_wrong_credentials_fails_the_task_and_an_unavailable_one_is_r
     task_run.task.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("table_format", "bucket", "expected"),
     [

@@ -64,7 +64,8 @@ def commit(table, write):
     for _ in range(1000):
         state = table.load([partition])
         first = state.ends.get(partition, 0)
-        landed = write(state, OffsetCommit({partition: (first, first + 1)}, {partition: first + 1}))
+        known = {partition: first} if first else {}
+        landed = write(state, OffsetCommit({partition: (first, first + 1)}, {partition: first + 1}, known))
         if landed is not None:
             return landed
     raise SystemExit("other writers always committed first")

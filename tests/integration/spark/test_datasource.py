@@ -273,6 +273,12 @@ def test_load_and_stream_of_the_jdbc_source_have_each_row_once(
     assert latest == dict(execute("select id, name from orders"))
 
 
+@pytest.mark.long
+def test_processes_of_queries_import_pyspark_from_its_folder(spark: Spark) -> None:
+    """From a ZIP file, each process compiles it first. On a busy machine, Spark gave queries up before their processes answered."""
+    assert ".zip" not in spark._jvm.org.apache.spark.api.python.PythonUtils.sparkPythonPath()
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.long
 def test_records_are_those_of_spark_s_kafka_source(spark: Spark, shop: Shop) -> None:
@@ -419,6 +425,7 @@ def test_notebook_fills_a_table(
     assert lake_rows(tmp_path / "lake" / "orders")[1][1] == "changed"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("changes", "problem"),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,10 +18,15 @@ from deltalake import DeltaTable, write_deltalake
 from pyarrow import fs
 
 from connect.errors import ConnectError, RetriableError
+from connect.worker_lifetime import VARIABLE, executor_scope
+from connectors.spark.config import parse_config
 from connectors.spark.tables.delta import maintenance
+from connectors.spark.tables.own_tables import find_own_tables
 from tests.integration.spark.lake import Lake
+from tests.support.cases import first_fast
 from tests.support.s3 import DisturbedS3, EmbeddedS3
 from tests.support.waiting import WAIT_S
+from tests.unit.connectors.spark.tables.delta.fake_delta import TP, FakeDelta, offsets, rows
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -70,6 +76,7 @@ def open_lake(
         one.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "scheme", "indexed"), [("append", "s3", "0"), pytest.param("upsert", "s3a", "1", marks=pytest.mark.long)]
 )
@@ -104,6 +111,7 @@ def test_writer_whose_version_another_engine_takes_writes_the_next_one(
     assert [commit["operation"] for commit in table.history()] == ["WRITE", "WRITE", "WRITE", "WRITE", "CREATE TABLE"]
 
 
+@pytest.mark.long
 def test_commit_whose_answer_is_lost_is_recognized(open_lake: Callable[..., Lake], proxy: DisturbedS3, s3: EmbeddedS3) -> None:
     lake = open_lake("append")
     lake.write()
@@ -114,6 +122,7 @@ def test_commit_whose_answer_is_lost_is_recognized(open_lake: Callable[..., Lake
     assert DeltaTable(lake.path, storage_options=s3.storage_options).version() == version + 1
 
 
+@pytest.mark.long
 def test_store_that_ignores_the_condition_is_rejected(open_lake: Callable[..., Lake], proxy: DisturbedS3) -> None:
     lake = open_lake("append")
     proxy.ignores_condition = True
@@ -155,13 +164,23 @@ def test_upsert_table_is_compacted_checkpointed_and_vacuumed(
 
 
 class OtherWriter:
-    """Another worker with the same connector: a process with its own Spark, which knows the first records of the topic."""
+    """Another worker with the same connector, or another executor of the same one: a process with its own Spark, or with that of
+    this process. It knows the first records of the topic."""
 
-    def __init__(self, lake: Lake, mode: str, *, crash_at: str = "", stops: bool = False) -> None:
+    def __init__(
+        self, lake: Lake, mode: str, *, crash_at: str = "", stops: bool = False, shares_spark: bool = False
+    ) -> None:  # fmt: skip
         arguments = [json.dumps(lake.props), mode, lake.location, "stop" if stops else ""]
         environment = {**os.environ, "SLUICE_CRASH_AT": crash_at}
+        scope = executor_scope() if shares_spark else None
+        if scope is not None:
+            environment[VARIABLE] = f"{os.getpid()}:{scope.descriptor}:{scope.id}"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _OTHER_WRITER, *arguments], stdout=subprocess.PIPE, text=True, env=environment
+            [sys.executable, "-c", _OTHER_WRITER, *arguments],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            pass_fds=() if scope is None else (scope.descriptor,),
         )
 
     def wait_until_it_stops(self) -> None:
@@ -220,10 +239,11 @@ def test_process_that_is_stopped_before_its_put_overwrites_nothing(open_lake: Ca
     lake.restarted_writes_all()
 
 
-def test_crash_after_a_commit_neither_loses_nor_repeats_records(open_lake: Callable[..., Lake]) -> None:
+@pytest.mark.parametrize("dies", first_fast(["executor", "worker"]))
+def test_crash_after_a_commit_neither_loses_nor_repeats_records(open_lake: Callable[..., Lake], dies: str) -> None:
     lake = open_lake("append")
     lake.write()
-    crashed = OtherWriter(lake, "append", crash_at="spark.committed")
+    crashed = OtherWriter(lake, "append", crash_at="spark.committed", shares_spark=dies == "executor")
     try:
         assert crashed.process.wait(120) == -signal.SIGKILL
     finally:
@@ -231,3 +251,19 @@ def test_crash_after_a_commit_neither_loses_nor_repeats_records(open_lake: Calla
     lake.stop()
     lake.write()
     lake.check()
+
+
+def test_own_tables_are_found_without_spark(s3: EmbeddedS3, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name, connector in (("own", "c"), ("other", "d"), ("damaged", "d")):
+        table = FakeDelta(tmp_path / name).open(connector)
+        table.load([TP])
+        table.append(rows(1, 2), offsets(0, 2))
+    for path in (tmp_path / "damaged" / "_delta_log").iterdir():
+        path.write_text("{")
+    location = f"{s3.create_bucket()}/lake"
+    fs.copy_files(str(tmp_path), location, destination_filesystem=s3.open_files())
+    props = {"name": "c", "topics": "t", "table.location": f"s3a://{location}", "table.name.format": "${table}"}
+    lease: Any = None  # Spark is not asked
+    assert find_own_tables(parse_config({**props, **s3_props(s3.endpoint)}), lease) == ["own"]
+    (warning,) = caplog.messages
+    assert warning.startswith(f"Table damaged at s3a://{location}/damaged is skipped")

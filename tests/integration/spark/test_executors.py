@@ -45,6 +45,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(HISTORIES))
 @pytest.mark.parametrize(
     "case",

@@ -154,6 +154,7 @@ def test_dates_outside_pythons_years_are_appended(props: Any, run: Any, topic: A
     assert read_as_numbers(props, "t") == FAR
 
 
+@pytest.mark.long
 def test_dates_outside_pythons_years_can_be_keys(props: Any, run: Any, topic: Any) -> None:
     t = topic("t", schemas=True)
     own = {**props, "write.mode": "upsert", "key.columns": "day", "metadata.columns": "none"}

@@ -68,6 +68,7 @@ def found_with_nan(sql: Sql) -> dict[str, Any]:
     return {condition: ids[0] if len(ids) == 1 else ids for condition, ids in found.items()}
 
 
+@pytest.mark.long
 def test_spark_finds_nan_and_rewrites_versions_that_are_closed_and_merged_then(
     props: Any, run: Any, topic: Any, sql: Sql
 ) -> None:

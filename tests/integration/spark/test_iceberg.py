@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -14,10 +15,12 @@ import pytest
 from connect import crash_points
 from connect.errors import ConnectError
 from connect.record import TopicPartition
+from connect.testing.harness import MemoryReporter
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
 from connectors.spark.tables.iceberg.library import IcebergHandle
+from tests.integration.spark.conftest import Context
 from tests.integration.spark.lake import field, message
 from tests.integration.spark.table_access import CATALOG, IcebergAccess, catalog_props, configure_catalog
 from tests.support.cases import first_fast
@@ -169,7 +172,7 @@ def partitioned_row(i: int, v: str) -> dict[str, Any]:
 def test_rows_are_in_the_partitions_where_spark_and_pyiceberg_look_for_them(lake: IcebergLake, version: str) -> None:
     lake.start(partition_columns=TERMS, write_mode="upsert", key_columns="id", **{"table.properties.format-version": version})
     nulls = dict.fromkeys(name["field"] for name in PARTITIONED) | {"id": 99}
-    lake.write(*(partitioned_row(i, f"{i % 3}äb") for i in range(10)), nulls, fields=PARTITIONED)
+    lake.write(*(partitioned_row(i, f"{i % 3}äb") for i in range(3, 8)), nulls, fields=PARTITIONED)
     lake.write(partitioned_row(4, "moved"), fields=PARTITIONED)
     name = lake.access.name
     found = lake.sql(f"SELECT partition.* FROM {name}.files")
@@ -179,10 +182,9 @@ def test_rows_are_in_the_partitions_where_spark_and_pyiceberg_look_for_them(lake
     assert {repr(sorted(row.items())) for row in expected} <= {repr(sorted(row.items())) for row in found}
     # PyIceberg reads only files of partitions that may have such rows.
     rows = lake.rows()
-    assert len(rows) == 11
+    assert len(rows) == 6
     for column in (member["field"] for member in PARTITIONED):
-        for row in rows:
-            value = row[column]
+        for value in {row[column] for row in rows}:
             where = f"{column} IS NULL" if value is None else f"{column} = {literal(value)}"
             ids = sorted(lake.access.by_second_engine(where)["id"].to_pylist())
             assert ids == [other["id"] for other in rows if other[column] == value], where
@@ -216,6 +218,7 @@ def test_columns_are_added_and_widened(lake: IcebergLake) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_column_that_spark_renamed_keeps_its_values_in_an_upsert(lake: IcebergLake) -> None:
     lake.start(write_mode="upsert", key_columns="id")
     placeholder = "__debezium_unavailable_value"
@@ -247,6 +250,7 @@ def test_files_without_ids_keep_their_values_in_upserts_and_merges(lake: Iceberg
     assert lake.rows() == [before[0], {**before[1], "w": "c"}, before[2]]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_maintenance_thread")
 def test_rows_keep_their_ids_when_files_are_merged(lake: IcebergLake) -> None:
     lake.start(write_mode="upsert", key_columns="id", compaction_min_files="3")
@@ -307,6 +311,33 @@ def test_a_task_continues_where_the_table_ends_and_offsets_are_moved_over_rest(l
     assert lake.rows() == [{"id": 1, "v": "c"}, {"id": 2, "v": "b"}]
 
 
+def test_tables_of_others_at_the_location_do_not_block_changes_of_offsets(
+    lake: IcebergLake, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    location = tmp_path / "lake"
+    lake.props = {k: v for k, v in lake.props.items() if k != "table.catalog"} | {"table.location": str(location)}
+    lake.start(write_mode="upsert", key_columns="id", **{"table.name.format": "renamed"})
+    lake.write({"id": 1, "v": "a"}, {"id": 2, "v": "b"})
+    lake.task_run.task.close()
+    lake.props |= {"table.name.format": "${table}"}
+    for name, before, after in (("cut", '"format-version"', ""), ("other", "", ""), ("types", '"string"', '"new"')):
+        metadata = location / name / "metadata"
+        shutil.copytree(location / "renamed" / "metadata", metadata)
+        for path in metadata.glob(".*.crc"):
+            path.unlink()
+        for path in metadata.glob("v*.metadata.json"):
+            text = path.read_text().replace("sluice.connector.lake", "sluice.connector.other").replace(before, after)
+            path.write_text(text.replace("sluice.offsets.lake", "sluice.offsets.other"))
+    assert SparkSink().alter_offsets(lake.props, {TP: 1})
+    assert {message.partition(" at ")[0] for message in caplog.messages if "is skipped" in message} == {
+        "Table cut",
+        "Table types",
+    }
+    lake.props |= {"table.name.format": "renamed"}
+    lake.start()
+    assert lake.task_run.position == {TP: 1}
+
+
 def test_offsets_survive_other_writers_and_expired_snapshots(lake: IcebergLake) -> None:
     lake.start(write_mode="upsert", key_columns="id")
     lake.write({"id": 1, "v": "a"})
@@ -345,6 +376,7 @@ def snapshots(lake: IcebergLake) -> list[int]:
     return [row["snapshot_id"] for row in lake.sql(f"SELECT snapshot_id FROM {lake.access.name}.snapshots ORDER BY committed_at")]
 
 
+@pytest.mark.long
 def test_a_snapshot_may_expire_while_an_upsert_is_prepared(lake: IcebergLake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another task has taken over and commits the same changes."""
     lake.start(write_mode="upsert", key_columns="id")
@@ -365,6 +397,7 @@ def test_a_snapshot_may_expire_while_an_upsert_is_prepared(lake: IcebergLake, mo
     assert lake.rows() == [{"id": 1, "v": "b"}, {"id": 2, "v": "c"}]
 
 
+@pytest.mark.long
 def test_files_may_be_rewritten_while_an_upsert_is_prepared(lake: IcebergLake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The vector of the upsert is for a file that another writer has just replaced."""
     lake.props["table.properties.format-version"] = "3"
@@ -385,6 +418,7 @@ def test_files_may_be_rewritten_while_an_upsert_is_prepared(lake: IcebergLake, m
     assert lake.rows() == [{"id": id_, "v": "b" if id_ in (1, 2, 5) else "a"} for id_ in range(8)]
 
 
+@pytest.mark.long
 def test_a_snapshot_may_expire_while_its_files_are_listed(lake: IcebergLake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another task has taken over, as above; this one has no index of the table yet."""
     lake.start(write_mode="upsert", key_columns="id")
@@ -408,6 +442,7 @@ def test_a_snapshot_may_expire_while_its_files_are_listed(lake: IcebergLake, mon
     assert lake.rows() == [{"id": 1, "v": "b"}, {"id": 2, "v": "c"}]
 
 
+@pytest.mark.long
 def test_offsets_that_are_lost_while_an_upsert_is_prepared_are_noticed(
     lake: IcebergLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -424,6 +459,7 @@ def test_offsets_that_are_lost_while_an_upsert_is_prepared_are_noticed(
     lake.refuses({"id": 1, "v": "b"}, match=r"table lake\.t has rows of connector lake, but .*\(PATCH")
 
 
+@pytest.mark.long
 def test_lost_offsets_are_noticed_until_they_are_set(lake: IcebergLake) -> None:
     lake.write({"id": 1, "v": "a"})
     lake.task_run.task.close()
@@ -451,6 +487,7 @@ def test_rollback_stops_the_task_and_the_next_one_writes_again(lake: IcebergLake
     assert [row["id"] for row in lake.rows()] == [1, 2, 3]
 
 
+@pytest.mark.long
 def test_rollback_is_noticed_behind_a_commit_of_another_writer(lake: IcebergLake) -> None:
     lake.write({"id": 1, "v": "a"})
     (first,) = lake.sql(f"SELECT snapshot_id FROM {lake.access.name}.snapshots")
@@ -524,9 +561,15 @@ def test_a_table_of_somebody_else_must_fit(lake: IcebergLake) -> None:
     lake.refuses({"id": 1, "v": "a"}, match=r"column id is DATE in the table, but INT in the records")
 
 
-def test_a_required_column_without_a_value_is_named(lake: IcebergLake) -> None:
+def test_a_record_without_a_required_value_is_named_and_errant(lake: IcebergLake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.sql(f"CREATE TABLE {lake.access.name} (id INT, v STRING NOT NULL) USING iceberg")
-    lake.refuses({"id": 1, "v": None}, match=r"column v is required in the table")
+    lake.refuses({"id": 1, "v": None}, match=r"offset 0: column v is required in the table")
+    reporter = MemoryReporter()
+    monkeypatch.setattr(Context, "errant_record_reporter", reporter)
+    lake.restart(errors_tolerance="all")
+    lake.write({"id": 2, "v": "a"}, {"id": 3, "v": None})
+    assert lake.rows() == [{"id": 2, "v": "a"}]
+    assert [record.offset for record, _ in reporter.reported_raw] == [0, 2]
 
 
 def test_equality_deletes_are_refused(lake: IcebergLake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,6 +145,7 @@ def test_namespace_without_the_right_to_create_it(rest: Rig, faults: Faults) -> 
     rest.check()
 
 
+@pytest.mark.long
 def test_table_without_the_right_to_create_it(rest: Rig, faults: Faults) -> None:
     faults.set("POST", "/tables", 403, "ForbiddenException")
     rest.refuses(r"table t at rest\.shop\.t: .*Forbidden.*check the catalog's credentials and permissions")
@@ -161,6 +162,7 @@ def test_commit_with_a_token_that_has_expired(rest: Rig, faults: Faults) -> None
     rest.check()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("method", "code"), first_fast([("GET", 503), ("POST", 503), ("POST", 500)]))
 def test_catalog_that_is_down_for_a_while_is_tried_again(rest: Rig, faults: Faults, method: str, code: int) -> None:
     rest.write()
@@ -171,6 +173,7 @@ def test_catalog_that_is_down_for_a_while_is_tried_again(rest: Rig, faults: Faul
     rest.check()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", first_fast(["append", "upsert"]))
 @pytest.mark.parametrize(("code", "kind"), first_fast([(409, "CommitFailedException"), (503, "ServiceUnavailableException")]))
 def test_commit_whose_answer_is_lost_is_found_in_the_table(rest: Rig, faults: Faults, mode: str, code: int, kind: str) -> None:
@@ -186,6 +189,7 @@ def test_commit_whose_answer_is_lost_is_found_in_the_table(rest: Rig, faults: Fa
     assert rest.spark.sql(f"SELECT * FROM {rest.table}.snapshots").count() == 3
 
 
+@pytest.mark.long
 def test_catalog_that_is_down_at_the_start(rest: Rig, faults: Faults) -> None:
     faults.set("GET", "/config", 503, "ServiceUnavailableException")
     rest.refuses(r"the catalog rest cannot be opened: ServiceUnavailable.* check the properties")
@@ -193,6 +197,7 @@ def test_catalog_that_is_down_at_the_start(rest: Rig, faults: Faults) -> None:
     rest.check()
 
 
+@pytest.mark.long
 def test_files_of_another_format_are_named_with_the_procedure_that_rewrites_them(hadoop: Rig) -> None:
     hadoop.settings |= {"write.mode": "upsert", "key.columns": "id"}
     hadoop.spark.sql(
@@ -215,6 +220,6 @@ def test_table_of_somebody_else_with_other_columns_is_extended(hadoop: Rig) -> N
 
 def test_required_column_that_the_records_lack_is_named_and_made_optional(hadoop: Rig) -> None:
     hadoop.spark.sql(f"CREATE TABLE {hadoop.table} (id INT, v STRING, theirs STRING NOT NULL) USING iceberg")
-    hadoop.refuses(r"column theirs is required in the table, and the records do not have it")
+    hadoop.refuses(r"column theirs is required in the table, and the record has no value")
     hadoop.spark.sql(f"ALTER TABLE {hadoop.table} ALTER COLUMN theirs DROP NOT NULL")
     hadoop.check()

@@ -17,6 +17,7 @@ from connectors.spark.iceberg_sink.task import IcebergSinkTask
 from tests.integration.spark import conftest
 from tests.integration.spark.lake import field, message
 from tests.integration.spark.table_access import CATALOG, configure_catalog
+from tests.support.cases import first_fast
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -104,7 +105,7 @@ def test_dynamic_routing_names_tables_by_a_nested_field(write: Any) -> None:
     assert ids(query(f"SELECT id FROM {CATALOG}.shop.b")) == [2]
 
 
-@pytest.mark.parametrize("mode", ["iceberg.tables.upsert-mode-enabled=true", "write.mode=upsert"])
+@pytest.mark.parametrize("mode", first_fast(["iceberg.tables.upsert-mode-enabled=true", "write.mode=upsert"]))
 def test_an_upsert_replaces_rows(write: Any, mode: str) -> None:
     own = "iceberg.table.db.events.id-columns=id\niceberg.tables.default-partition-by=bucket(id, 4),type\n"
     # Apache's sink has no key for a tombstone either: here it would delete a row.
@@ -125,6 +126,7 @@ def test_operations_in_a_field_are_applied(write: Any) -> None:
     assert found == [{"id": 1, "v": "d", "op": "U"}, {"id": 3, "v": "c", "op": None}]
 
 
+@pytest.mark.long
 def test_columns_are_found_by_names_in_other_case(write: Any, tmp_path: Path) -> None:
     own = "iceberg.tables.schema-case-insensitive=true\niceberg.tables.default-id-columns=Id\nwrite.mode=upsert\n"
     own += "iceberg.tables.evolve-schema-enabled=true\n"
@@ -136,7 +138,7 @@ def test_columns_are_found_by_names_in_other_case(write: Any, tmp_path: Path) ->
     assert list(query(f"SELECT * FROM {CATALOG}.db.events")[0]) == ["id", "type", "at", "New"]
 
 
-@pytest.mark.parametrize("key", ["iceberg.tables.default-commit-branch", "iceberg.table.db.events.commit-branch"])
+@pytest.mark.parametrize("key", first_fast(["iceberg.tables.default-commit-branch", "iceberg.table.db.events.commit-branch"]))
 def test_rows_are_committed_to_a_branch(write: Any, key: str) -> None:
     query = write(f"{CONFIG}{key}=audit\n")
     assert ids(query(f"SELECT id FROM {CATALOG}.db.events VERSION AS OF 'audit'")) == [1, 1, 2, 3]

@@ -128,6 +128,7 @@ def test_events_add_up_to_the_table_of_spark_at_every_version(warehouse: Path, n
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 def test_rollback_replacement_and_expired_snapshots_of_spark_are_gaps(spark: Any, folder: Path) -> None:
     def run(statement: str) -> None:
         spark.sql(statement).collect()

@@ -30,7 +30,7 @@ pytestmark = [
 
 EXIT_TIMEOUT_S = 60.0
 
-# What an executor does: prints the JVM's process ID, then appends to a table once per line of input.
+# What an executor does: prints the JVM's process ID, then, per line of input, appends rows of a partition to a table.
 EXECUTOR = """
 import sys
 from pathlib import Path
@@ -49,17 +49,17 @@ lease = session.lease(parse_config(location).spark)
 spark = lease.session()
 print(spark._jvm.java.lang.ProcessHandle.current().pid(), flush=True)
 for line in sys.stdin:
-    path, first, last = line.split()
+    path, number_of_partition, first, last = line.split()
     parsed = parse_config({**location, "table.location": str(Path(path).parent)})
     table = open_table(parsed, Path(path).name, lease, Staging(parsed.location, name), lambda topic: TopicIdentity("c", "t"))
-    partition = TopicPartition("t", 0)
+    partition = TopicPartition("t", int(number_of_partition))
     if table.load([partition]).columns is None:
         table.create({"id": pa.int64()}, ())
     for number in range(int(first), int(last)):
         rows = pa.table({"id": pa.array([number], pa.int64())})
         while True:
-            table.load([partition])
-            if table.append(rows, OffsetCommit({partition: (number, number + 1)}, {partition: number + 1})) is not None:
+            commit = OffsetCommit({partition: (number, number + 1)}, {partition: number + 1}, table.load([partition]).ends)
+            if table.append(rows, commit) is not None:
                 break
     print("done", flush=True)
 """
@@ -99,9 +99,9 @@ class Executor:
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
-    def append(self, table: Path, first: int, last: int) -> None:
+    def append(self, table: Path, partition: int, first: int, last: int) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{table} {first} {last}\n")
+        self.process.stdin.write(f"{table} {partition} {first} {last}\n")
         self.process.stdin.flush()
 
     def end(self) -> None:
@@ -149,21 +149,21 @@ def test_executors_commit_at_once_through_one_jvm_which_survives_its_starter_and
         jvm = first.read_jvm()
         assert second.read_jvm() == jvm
         table = tmp_path / "table"
-        first.append(table, 0, 1)  # creates it
+        first.append(table, 0, 0, 1)  # creates it
         assert first.read() == "done"
-        first.append(table, 1, 4)
-        second.append(table, 4, 7)
+        first.append(table, 0, 1, 4)
+        second.append(table, 1, 4, 7)
         assert (first.read(), second.read()) == ("done", "done")
         assert rows_in(table) == list(range(7))
 
         first.end()  # one of them has started the JVM's host
-        second.append(table, 7, 8)
+        second.append(table, 1, 7, 8)
         assert second.read() == "done"
         third = Executor(lifetime, jars, "c")
         try:
             assert third.read_jvm() == jvm
             second.end()
-            third.append(table, 8, 9)
+            third.append(table, 2, 8, 9)
             assert third.read() == "done"
         finally:
             third.end()
@@ -233,6 +233,7 @@ def exhaust_memory(spark: Any) -> None:
         gateway.new_array(spark._jvm.long, 2_000_000_000)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end_jvm", [kill_jvm, pytest.param(exhaust_memory, marks=pytest.mark.long)])
 def test_running_task_continues_in_another_jvm(
     props: dict[str, str], run: Any, topic: Any, read: Callable[[str], list[dict[str, Any]]], end_jvm: Callable[[Any], None]

@@ -51,6 +51,7 @@ def read_twice(props: dict[str, str], read: Any, table: str) -> dict[int, dict[s
     return rows
 
 
+@pytest.mark.long
 def test_random_changes_move_rows_between_partitions(props: Any, run: Any, topic: Any, read: Any) -> None:
     t, table = topic("pärt 100%/x", schemas=False), "pärt 100%_x"
     own = {"partition.columns": "region", "compaction.min.files": "2"}

@@ -108,6 +108,7 @@ DAY = "org.apache.kafka.connect.data.Date"
 N, DATE = field("n", "int32", default=7), field("day", "int32", name=DAY, default=1)
 
 
+@pytest.mark.long
 def test_existing_rows_get_the_default_of_a_column_that_is_added(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.topic.converter["replace.null.with.default"] = "false"
     rig.start(added_columns_default="schema")
@@ -153,6 +154,7 @@ def test_existing_rows_get_the_default_of_a_column_that_is_added(rig: Rig, monke
     assert rig.rows() == [*expected, {"id": 10, "a": "c10", "n": None, "day": None}]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rig", ["delta"], indirect=True)
 def test_rows_that_another_writer_adds_meanwhile_get_the_default_too(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.start(added_columns_default="schema")
@@ -187,7 +189,7 @@ def test_partitions_and_wall_clock_times_get_defaults(rig: Rig) -> None:
     ]
 
 
-@pytest.mark.parametrize("rig", first_fast(["delta", MERGE, "iceberg"], 2), indirect=True)
+@pytest.mark.parametrize("rig", first_fast([MERGE, "delta", "iceberg"]), indirect=True)
 def test_upserts_keep_the_values_of_columns_that_records_do_not_have(rig: Rig) -> None:
     rig.start(missing_columns="keep", unavailable_value="fail")
     rig.add({"id": 1, "a": "a1", "b": 1}, A, B)
@@ -205,6 +207,7 @@ def test_upserts_keep_the_values_of_columns_that_records_do_not_have(rig: Rig) -
     assert rig.progress("unavailable") == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("rig", "mode"), first_fast([("delta", "scd2"), ("iceberg", "upsert")]), indirect=["rig"])
 def test_a_missing_member_of_json_without_schemas_differs_from_null(rig: Rig, mode: str) -> None:
     rig.without_schemas()
@@ -276,6 +279,7 @@ def test_contracts_say_what_becomes_of_records_that_would_change_the_table(rig: 
     assert rig.rows() == [row | {"extra": None} for row in expected] + [{"id": 4, "a": None, "b": None, "more": None, "extra": 1}]
 
 
+@pytest.mark.long
 def test_values_without_a_schema_obey_contracts(rig: Rig) -> None:
     rig.without_schemas()
     rig.start(schema_contract_overrides="t:drop_column", write_mode="append")
@@ -300,7 +304,7 @@ EVOLVED: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("evolution", first_fast(["add", "none", "widen", "lenient", "fail"], 2))
+@pytest.mark.parametrize("evolution", first_fast(["add", "none", "widen", "lenient", "fail"]))
 def test_each_schema_evolution_for_one_table(rig: Rig, evolution: str) -> None:
     rig.start(schema_evolution="fail", schema_evolution_t=evolution, errors_tolerance="all", write_mode="append")
     rig.add({"id": 1, "b": 1}, B)
@@ -330,6 +334,7 @@ def map_field(*value_fields: dict[str, Any]) -> dict[str, Any]:
     return field("m", "array", items=map_)
 
 
+@pytest.mark.long
 def test_new_fields_in_the_values_of_maps_are_added_and_structs_without_fields_are_left_out(rig: Rig) -> None:
     empty, filled = field("e", "struct", fields=[]), field("e", "struct", fields=[B])
     rig.start()

@@ -120,6 +120,7 @@ def test_dates_beyond_python_are_read_exactly(spark: Any, tmp_path: Path) -> Non
     assert sorted(found["local"].cast(pa.int64()).to_pylist()) == [-9223372036854775808, 9223372036854775807]
 
 
+@pytest.mark.long
 def test_rows_in_deletion_vectors_are_not_read(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "t"
     # A checkpoint after each third commit: vectors come from checkpoints and from commits.

@@ -67,6 +67,7 @@ def row(number: int, note: str = 'a "note"\n') -> Row:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 def test_copies_of_tables_equal_the_tables_after_snapshot_and_changes(tmp_path: Path, broker: EmbeddedBroker) -> None:
     delta = DeltaWriter(tmp_path / "lake" / NAMES[0], COLUMNS, group_rows=100).create([row(i) for i in range(300)])
     iceberg = IcebergWriter(tmp_path / "lake" / NAMES[1], new_schema(COLUMNS)["fields"], group_rows=100)
@@ -138,7 +139,6 @@ def _run_worker(home: Path, broker: EmbeddedBroker, connectors: dict[str, dict[s
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.long
 def test_directory_becomes_a_parquet_table_and_that_another_one_with_the_same_rows(
     tmp_path: Path, broker: EmbeddedBroker
 ) -> None:

@@ -129,6 +129,7 @@ def test_any_arrival_gives_the_rows_of_the_history_with_two_tasks_and_crashes(
         one.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lake", first_fast(["delta", "iceberg 2"]), indirect=True)
 def test_deletes_and_truncates_are_remembered_after_a_restart(lake: Lake, run: Any, topic: Any) -> None:
     t = topic("t", schemas=False)
@@ -181,6 +182,7 @@ def test_branch_has_an_order_of_its_own(lake: Lake, run: Any, topic: Any) -> Non
     assert lake.rows() == {1: "a", 2: "b"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lake", first_fast(["delta", "iceberg 3"]), indirect=True)
 def test_soft_truncates_mark_older_rows_only(lake: Lake, run: Any, topic: Any) -> None:
     t = topic("t", schemas=False)

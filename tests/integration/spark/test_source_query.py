@@ -125,7 +125,7 @@ def test_rows_after_the_cursor_are_read_in_its_order_wherever_the_task_restarts(
     assert read(config, offsets) == []
 
 
-@pytest.mark.parametrize("cursor", first_fast(["at", "clock", "day", "amount", "v"], 2))
+@pytest.mark.parametrize("cursor", first_fast(["at", "clock", "day", "amount", "v"]))
 def test_cursors_of_every_type_continue_among_equal_ones(spark: dict[str, str], directory: ParquetDirectory, cursor: str) -> None:
     directory.add("a.parquet", [row(i, i // 5) for i in range(20)], COLUMNS)
     query = parse_config(config_of(spark, directory, cursor_column=cursor)).query
@@ -172,15 +172,16 @@ def test_large_ranges_are_staged_in_order_and_removed(spark: dict[str, str], tmp
     config = {
         **FAST,
         **spark,
-        "source.query": "SELECT 20000 - id AS n, sha2(CAST(id AS STRING), 256) AS v FROM range(20000)",
+        "source.query": "SELECT 5000 - id AS n, sha2(CAST(id AS STRING), 256) AS v FROM range(5000)",
         "cursor.column": "n",
+        "batch.max.rows": "1000",
         "source.spool.location": str(spool),
     }
     with SourceHarness(SparkSourceTask(), config) as harness:
         records = harness.poll_records(1, 100)
         assert list(spool.rglob("part-*.parquet"))
         records += poll_all(harness)
-    assert [plain(record.value)["after"]["n"] for record in records] == list(range(1, 20001))
+    assert [plain(record.value)["after"]["n"] for record in records] == list(range(1, 5001))
     assert not list(spool.rglob("part-*"))
 
 
@@ -257,24 +258,27 @@ def test_order_of_equal_cursors_may_not_change_among_them(spark: dict[str, str],
 
 @pytest.mark.parametrize(
     ("config", "words"),
-    [
-        ({"source.query": "SELECT id,\n  nope FROM {t}"}, r"source.query: \[UNRESOLVED_COLUMN.*nope.*\(line 2, position 3\)"),
-        ({"source.query": "SELECT id\nFRM {t}"}, r"source.query: \[PARSE_SYNTAX_ERROR\].*\(line 2, position \d+\)"),
-        (
-            {"source.query": "SELECT * FROM nowhere"},
-            r"source.query: \[TABLE_OR_VIEW_NOT_FOUND\].*nowhere.*\(line 1, position 15\)",
-        ),
-        ({"source.query": "DROP TABLE {t}"}, r"source.query: \[PARSE_SYNTAX_ERROR\]"),
-        (
-            {"source.query": "SELECT CAST(n / (n - n) AS INT) AS n FROM {t}"},
-            r"DIVIDE_BY_ZERO.*\(line 1, position 13\)",
-        ),
-        ({"source.query": "SELECT n, n FROM {t}"}, "source.query returns two columns n"),
-        ({"source.query": "SELECT n, parse_json(v) AS j FROM {t}"}, "column j of source.query cannot be read: VARIANT"),
-        ({"cursor.column": "idd"}, r"source.query returns no column idd \(cursor.column\); did you mean id\?"),
-        ({"cursor.column": "tags"}, "the column is ARRAY"),
-        ({"key.columns": "ids"}, r"has no column ids \(key.columns\); did you mean id\?"),
-    ],
+    first_fast(
+        [
+            ({"source.query": "SELECT id,\n  nope FROM {t}"}, r"source.query: \[UNRESOLVED_COLUMN.*nope.*\(line 2, position 3\)"),
+            ({"cursor.column": "idd"}, r"source.query returns no column idd \(cursor.column\); did you mean id\?"),
+            ({"key.columns": "ids"}, r"has no column ids \(key.columns\); did you mean id\?"),
+            ({"source.query": "SELECT id\nFRM {t}"}, r"source.query: \[PARSE_SYNTAX_ERROR\].*\(line 2, position \d+\)"),
+            (
+                {"source.query": "SELECT * FROM nowhere"},
+                r"source.query: \[TABLE_OR_VIEW_NOT_FOUND\].*nowhere.*\(line 1, position 15\)",
+            ),
+            ({"source.query": "DROP TABLE {t}"}, r"source.query: \[PARSE_SYNTAX_ERROR\]"),
+            (
+                {"source.query": "SELECT CAST(n / (n - n) AS INT) AS n FROM {t}"},
+                r"DIVIDE_BY_ZERO.*\(line 1, position 13\)",
+            ),
+            ({"source.query": "SELECT n, n FROM {t}"}, "source.query returns two columns n"),
+            ({"source.query": "SELECT n, parse_json(v) AS j FROM {t}"}, "column j of source.query cannot be read: VARIANT"),
+            ({"cursor.column": "tags"}, "the column is ARRAY"),
+        ],
+        3,
+    ),
 )
 def test_bad_queries_name_the_place_and_the_remedy(
     spark: dict[str, str], directory: ParquetDirectory, config: dict[str, str], words: str
@@ -285,6 +289,7 @@ def test_bad_queries_name_the_place_and_the_remedy(
         read({**config_of(spark, directory), **config, "source.query": query})
 
 
+@pytest.mark.long
 def test_one_range_is_one_transaction(spark: dict[str, str], directory: ParquetDirectory) -> None:
     directory.add("a.parquet", [row(i) for i in range(10)], COLUMNS)
     config = {**FAST, **config_of(spark, directory, batch_max_rows="3"), "transaction.boundary": "connector"}
@@ -316,17 +321,30 @@ def test_query_continues_in_another_jvm(spark: dict[str, str], directory: Parque
         assert ids(found) == [2]
 
 
-@pytest.mark.usefixtures("own_spark")  # whose jobs are the test's
+def active_jobs(observer: Any, plan: str) -> set[int]:
+    """The jobs that run for queries with this text in their plan. Other tests use the same Spark."""
+    executions = observer._jsparkSession.sharedState().statusStore().executionsList()
+    found: set[int] = set()
+    for number in range(executions.size()):
+        execution = executions.apply(number)
+        if plan in execution.physicalPlanDescription():
+            jobs = execution.jobs().keysIterator()
+            while jobs.hasNext():
+                found.add(jobs.next())
+    return found & set(observer.sparkContext.statusTracker().getActiveJobsIds())
+
+
 def test_task_that_stops_interrupts_its_query(spark: dict[str, str]) -> None:
-    slow = "SELECT count(*) AS n FROM range(1000000000) a, range(1000000000) b WHERE a.id * b.id = 7"
+    rows = 1_000_000_000 + os.getpid()
+    slow = f"SELECT count(*) AS n FROM range({rows}) a, range({rows}) b WHERE a.id * b.id = 7"
     config = {**FAST, **spark, "source.query": slow, "cursor.column": "n"}
     lease = lease_of(config)
-    tracker = lease.session().sparkContext.statusTracker()
+    observer = lease.session()
     try:
         with SourceHarness(SparkSourceTask(), config) as harness:
-            while not tracker.getActiveJobsIds():
+            while not active_jobs(observer, str(rows)):
                 assert harness.poll() == []
-        while tracker.getActiveJobsIds():
+        while active_jobs(observer, str(rows)):
             threading.Event().wait(0.05)
     finally:
         lease.release()

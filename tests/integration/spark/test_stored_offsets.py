@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +28,9 @@ pytestmark = [
 ]
 
 TP = TopicPartition("t", 0)
+UNKNOWN = json.dumps(
+    {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["new"], "writerFeatures": ["new"]}}
+)
 
 
 @pytest.fixture
@@ -51,9 +57,9 @@ def offsets_in(props: dict[str, str], table: str = "t") -> Counter[int]:
     return Counter(read_delta_table(f"{props['table.location']}/{table}")["__offset"].to_pylist())
 
 
-def execute(props: dict[str, str], statement: str) -> None:
+def execute(props: dict[str, str], statement: str, table: str = "t") -> None:
     lease = session.lease(parse_config(props).spark)
-    lease.session().sql(statement.replace("{t}", f"delta.`{props['table.location']}/t`"))
+    lease.session().sql(statement.replace("{t}", f"delta.`{props['table.location']}/{table}`"))
     lease.release()
 
 
@@ -74,6 +80,7 @@ def test_no_start_reads_the_history(props: Any, run: Any, topic: Any, statements
     assert histories(statements) == 0
 
 
+@pytest.mark.long
 def test_table_that_spark_has_written_is_continued_by_spark(
     props: Any, run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +106,7 @@ def test_table_that_spark_has_written_is_continued_by_spark(
     assert offsets_in(props) == Counter([*range(15), 14, *range(3)])
 
 
+@pytest.mark.long
 def test_retention_of_transaction_identifiers_is_refused(props: Any, run: Any, topic: Any) -> None:
     t = topic("t", schemas=False)
     fill(t, 0, 10)
@@ -162,3 +170,37 @@ def test_offsets_of_topics_that_a_router_renamed_can_be_moved(props: Any, run: A
     assert SparkSink().alter_offsets(settings, {TopicPartition("one", 0): 3})
     deliver()
     assert offsets_in(props, "both") == Counter([*range(5), 3, 4, *range(8)])
+
+
+def test_tables_of_others_do_not_block_changes_of_offsets_and_starts(
+    props: Any, run: Any, topic: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def deliver(connector: str, table: str, start: int) -> None:
+        fill_table = topic(f"of_{connector}", schemas=False)
+        for i in range(start, start + 3):
+            event = {"before": None, "after": {"id": i}, "source": {"ts_ms": i, "table": table}, "op": "c"}
+            fill_table.add(json.dumps({"id": i}).encode(), json.dumps(event).encode(), 0)
+        task_run = run({**settings, "name": connector}, [fill_table], raw=True, group={})
+        task_run.deliver()
+        task_run.close()
+
+    settings = {**props, "table.name.format": "${table}", "append.replay": "repeat"}
+    lake = Path(props["table.location"])
+    deliver("other", "expiring", 0)
+    deliver("mine", "own", 0)
+    execute(props, "ALTER TABLE {t} SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = 'interval 1 day')", "expiring")
+    for name, text in (("damaged", "{"), ("unknown", UNKNOWN)):
+        shutil.copytree(lake / "expiring", lake / name)
+        for path in (lake / name / "_delta_log").glob("*.crc"):
+            path.unlink()
+        for path in (lake / name / "_delta_log").glob(".*"):
+            path.unlink()
+        newest = max((lake / name / "_delta_log").glob("*.json"))
+        newest.with_name(f"{int(newest.stem) + 1:020d}.json").write_text(text)
+    caplog.clear()
+    assert SparkSink().alter_offsets({**settings, "name": "mine"}, {TopicPartition("of_mine", 0): 1})
+    deliver("mine", "own", 0)
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [text.split(" is skipped")[0] for text in warnings if "skipped" in text] == 2 * [f"Table damaged at {lake}/damaged"]
+    assert not any("Spark writes the rows" in message for message in caplog.messages)
+    assert offsets_in(props, "own") == Counter([0, 1, 1, 2, 2])

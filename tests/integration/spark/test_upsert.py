@@ -13,6 +13,7 @@ import pytest
 
 from connect.errors import ConnectError, DataError
 from tests.integration.spark.change_events import ADDED, PLACEHOLDER, ROW, change, decimal_bytes, field, key
+from tests.integration.spark.table_access import FORMATS
 from tests.support import randomness
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
@@ -112,6 +113,7 @@ class Shop:
             row["level"] = None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(HISTORIES))
 def test_random_changes_give_the_rows_of_the_model_with_raw_batches_and_records(
     props: Any, run: Any, topic: Any, read: Any, columns_of: Any, number: int
@@ -206,6 +208,27 @@ def test_key_columns_replace_the_record_key(props: Any, run: Any, topic: Any, re
     task_run.deliver()
     task_run.close()
     assert {(r["n"], r["v"]) for r in read("t")} == {(1, "c"), (2, "b")}
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_a_task_that_starts_later_knows_the_key_of_the_table(
+    props: Any, run: Any, topic: Any, tmp_path: Any, format_: str
+) -> None:
+    config = {**props, "write.mode": "upsert", "table.format": format_}
+    table = FORMATS[format_](tmp_path / "lake" / "t")
+    t = topic("t", schemas=False)
+    for region in ("eu", "us"):
+        t.add(b'{"region":"%b","id":1}' % region.encode(), b'{"region":"%b","id":1}' % region.encode())
+    first = run(config, [t], raw=True, group={})
+    first.deliver()
+    first.close()
+    t.add(b'{"id":1}', b'{"region":"eu","id":1}')
+    second = run(config, [t], raw=True, group={})
+    second.deliver()
+    with pytest.raises(DataError, match=r"the record key has the fields id, and table t has the key region, id"):
+        second.commit()
+    second.task.close()
+    assert sorted(row["region"] for row in table.by_second_engine().to_pylist()) == ["eu", "us"]
 
 
 def test_value_of_the_wrong_type_is_reported_with_its_field_and_offset(props: Any, run: Any, topic: Any) -> None:

@@ -83,7 +83,7 @@ class Target:
         spark.sql(f"CREATE TABLE {self.name()} ({columns}) USING {self.format} TBLPROPERTIES ({texts})")
 
 
-@pytest.fixture(params=["delta", "iceberg"])
+@pytest.fixture(params=first_fast(["iceberg", "delta"]))
 def target(request: Any, props: dict[str, str]) -> Target:
     return Target(request.param, props)
 
@@ -290,6 +290,7 @@ def test_variant_column_is_added_to_an_existing_table(target: Target, run: Any, 
         write(run, settings_, t, group=group)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("table_format", "engine"), first_fast([("delta", "worker"), ("iceberg", "worker"), ("iceberg", "executors")])
 )

@@ -74,6 +74,7 @@ def test_upserts_widen_key_and_columns_and_still_find_the_old_rows(
     assert by_id(read_by_spark("t")) == expected | {0: {"id": 0, "n": 7.0, "f": 0.5, "kept": "k0"}}
 
 
+@pytest.mark.long
 def test_decimal_partition_and_nested_columns_become_wider(
     props: Any, run: Any, topic: Any, read_by_spark: Any, columns_of: Any
 ) -> None:

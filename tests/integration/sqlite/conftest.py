@@ -26,7 +26,7 @@ class SqliteCase:
         self.writer = self.connect()
         self.writer.execute("PRAGMA journal_mode=WAL")
         self.offsets = MemoryOffsets()
-        self.config = {"topic.prefix": "shop", "database.file": str(self.path), "poll.interval.ms": "20"}
+        self.config = {"topic.prefix": "shop", "database.file": str(self.path), "poll.interval.ms": "10"}
         self.harness: SourceHarness | None = None
 
     def connect(self) -> sqlite3.Connection:

@@ -16,12 +16,13 @@ import pytest
 from connect.record import SourceRecord
 from tests.integration.sqlite.conftest import SqliteCase
 from tests.support import randomness
+from tests.support.cases import first_fast
 from tests.support.replayed_events import plain
 from tests.support.replayed_topics import ReplayedTables
 from tests.support.sqlite_writer import KEYS, create_tables, open_database, write_transaction
 from tests.support.waiting import WAIT_S, eventually
 
-KILLS = randomness.size("SLUICE_KILLS", 20)
+KILLS = randomness.size("SLUICE_KILLS", 12)
 
 
 @contextmanager
@@ -61,7 +62,7 @@ def _replay(records: list[SourceRecord]) -> ReplayedTables:
     return replayed
 
 
-@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+@pytest.mark.parametrize("journal", first_fast(["WAL", "DELETE"]))
 def test_nothing_is_lost_when_writers_are_killed_and_the_task_restarts(case: SqliteCase, journal: str) -> None:
     """Every other kill is in a transaction."""
     choice = randomness.chance(f"kills-{journal}")
@@ -101,6 +102,7 @@ def test_nothing_is_lost_when_writers_are_killed_and_the_task_restarts(case: Sql
     assert len(delivered) > 1000
 
 
+@pytest.mark.long
 def test_random_statements_add_up_to_the_tables_at_any_time(case: SqliteCase) -> None:
     """Whatever the conflict resolutions, triggers, and foreign keys of the writer do."""
     choice = randomness.chance("statements")

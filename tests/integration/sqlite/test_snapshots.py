@@ -10,6 +10,7 @@ import pytest
 from connect.errors import BadRequestError, ConfigError
 from connect.record import SourceRecord
 from tests.integration.sqlite.conftest import SqliteCase, events, sources
+from tests.support.cases import first_fast
 from tests.support.replayed_events import plain
 
 ITEMS = "CREATE TABLE items(id INTEGER PRIMARY KEY, n INT)"
@@ -64,7 +65,7 @@ def test_snapshot_continues_after_a_restart(case: SqliteCase) -> None:
     assert _replay(records, rest) == dict(case.table("items"))
 
 
-@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+@pytest.mark.parametrize("journal", first_fast(["WAL", "DELETE"]))
 def test_snapshot_in_many_transactions_lets_others_write(case: SqliteCase, journal: str) -> None:
     case.run(f"PRAGMA journal_mode={journal}")
     _fill(case)
@@ -159,8 +160,20 @@ def test_keys_of_all_kinds_are_in_offsets(case: SqliteCase) -> None:
     assert {s["snapshot"] for s in sources(found)} == {"incremental"}
 
 
-@pytest.mark.parametrize("kind", ["incremental", "blocking"])
-@pytest.mark.parametrize("channel", ["table", "file", "rest"])
+@pytest.mark.parametrize(
+    ("channel", "kind"),
+    first_fast(
+        [
+            ("table", "incremental"),
+            ("file", "blocking"),
+            ("rest", "incremental"),
+            ("table", "blocking"),
+            ("file", "incremental"),
+            ("rest", "blocking"),
+        ],
+        3,
+    ),
+)
 def test_signal_reads_a_table_again(case: SqliteCase, tmp_path: Path, kind: str, channel: str) -> None:
     _fill(case, 3000)
     case.run("CREATE TABLE signals(id TEXT PRIMARY KEY, type TEXT, data TEXT)")
@@ -277,7 +290,7 @@ def test_changes_before_a_requested_snapshot_are_emitted(case: SqliteCase) -> No
     assert [op for op, _, _ in events(found)] == ["d", "d", "r", "r", "r"]
 
 
-@pytest.mark.parametrize("key", ["TEXT PRIMARY KEY", "TEXT"])
+@pytest.mark.parametrize("key", first_fast(["TEXT PRIMARY KEY", "TEXT"]))
 def test_override_of_a_table_with_a_hidden_rowid_reads_all_rows(case: SqliteCase, key: str) -> None:
     case.run(
         f"CREATE TABLE t(k {key}, n)",
@@ -308,7 +321,7 @@ def test_signal_with_a_wrong_filter_does_not_fail_the_task(case: SqliteCase) -> 
         case.harness.task.signal("2", "no-such-signal", None)
 
 
-@pytest.mark.parametrize("length", [40, 10_000, 300_000])
+@pytest.mark.parametrize("length", first_fast([10_000, 40, 300_000]))
 def test_large_rows_come_in_small_batches(case: SqliteCase, length: int) -> None:
     """Of max.queue.size.in.bytes, in a snapshot and in the stream."""
     case.run("CREATE TABLE t(id INTEGER PRIMARY KEY, v TEXT)")
@@ -349,6 +362,7 @@ def test_metrics_and_progress(case: SqliteCase) -> None:
     assert (metrics["sqlite_snapshot_rows"], metrics["sqlite_events_total"], metrics["sqlite_lag_rows"]) == (10, 1, 0)
 
 
+@pytest.mark.long
 def test_rows_without_a_key_are_emitted_once_though_they_change_during_the_snapshot(case: SqliteCase) -> None:
     case.run("PRAGMA journal_mode=DELETE", "CREATE TABLE notes(n INT)")
     case.run("WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 9000) INSERT INTO notes SELECT i FROM c")

@@ -112,6 +112,7 @@ def test_ignored_rows_leave_no_candidates_for_later_statements(case: SqliteCase)
     assert [(op, (before or after)["body"]) for op, before, after in case.events()] == [("d", "a"), ("c", "d")]
 
 
+@pytest.mark.long
 def test_cascade_between_a_candidate_and_its_row_may_be_long(case: SqliteCase) -> None:
     case.run(
         "PRAGMA foreign_keys = ON",
@@ -264,6 +265,7 @@ def test_changes_are_deleted_only_after_their_offset_is_stored(case: SqliteCase)
     assert [op for op, _, _ in case.events()] == ["d"]
 
 
+@pytest.mark.long
 def test_deletion_keeps_up_in_short_transactions_and_does_not_wait_for_writers(case: SqliteCase) -> None:
     case.run("CREATE TABLE n(i INTEGER PRIMARY KEY)")
     # Whoever waits for the lock that long hangs.

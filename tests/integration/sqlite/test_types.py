@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -89,24 +90,35 @@ ROWS: list[tuple[str, str, dict[str, str], str, str | None, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("declared", "sql", "config", "type_", "name", "expected"), ROWS, ids=lambda v: str(v)[:30])
-def test_value_of_each_type(
-    case: SqliteCase, declared: str, sql: str, config: dict[str, str], type_: str, name: str | None, expected: Any
-) -> None:
-    case.run(f"CREATE TABLE t(k TEXT PRIMARY KEY, v {declared})", f"INSERT INTO t VALUES ('k', {sql}), ('null', NULL)")
+def configs(rows: Iterable[tuple[str, str, dict[str, str], *tuple[Any, ...]]]) -> list[dict[str, str]]:
+    """The keys of the connector that rows have, each once."""
+    return [dict(config) for config in dict.fromkeys(tuple(row[2].items()) for row in rows)]
+
+
+@pytest.mark.parametrize("config", configs(ROWS), ids=str)
+def test_value_of_each_type(case: SqliteCase, config: dict[str, str]) -> None:
+    """In one table for all values with the same keys of the connector."""
+    cases = [row for row in ROWS if row[2] == config]
+    columns = {f"v{n}": row for n, row in enumerate(cases)} if len(cases) > 1 else {"v": cases[0]}
+    declared = ", ".join(f"{column} {row[0]}" for column, row in columns.items())
+    values = ", ".join(row[1] for row in columns.values())
+    insert = f"INSERT INTO t VALUES ('k', {values}), ('null'{', NULL' * len(columns)})"
+    case.run(f"CREATE TABLE t(k TEXT PRIMARY KEY, {declared})", insert)
     case.start(**config)
     read = case.read_all()
-    case.run("DELETE FROM t", f"INSERT INTO t VALUES ('k', {sql}), ('null', NULL)", "UPDATE t SET k = k")
+    case.run("DELETE FROM t", insert, "UPDATE t SET k = k")
     streamed = [record for record in case.read_all() if record.value is not None]
     rows = [plain(record.value) for record in (*read, *streamed)]
     images = [row[side] for row in rows for side in ("before", "after") if row[side] is not None]
     assert len(images) == 2 + 2 + 2 + 4
-    for image in images:
-        assert image["v"] == (None if image["k"] == "null" else expected)
-        if image["k"] != "null" and not isinstance(expected, dict):
-            assert type(image["v"]) is type(expected)
-    schema = read[0].value.schema.field("after").schema.field("v").schema
-    assert (schema.type.value, schema.name, schema.optional) == (type_, name, True)
+    fields = read[0].value.schema.field("after").schema
+    for column, (_, _, _, type_, name, expected) in columns.items():
+        for image in images:
+            assert image[column] == (None if image["k"] == "null" else expected)
+            if image["k"] != "null" and not isinstance(expected, dict):
+                assert type(image[column]) is type(expected)
+        schema = fields.field(column).schema
+        assert (schema.type.value, schema.name, schema.optional) == (type_, name, True)
     assert {id(record.value_schema) for record in streamed} == {id(streamed[0].value_schema)}
     assert streamed[0].value_schema == read[0].value_schema
     for record in (*read, *streamed):
@@ -154,28 +166,32 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("declared", "sql", "config", "reason"), WRONG, ids=lambda v: str(v)[:30])
-def test_value_that_does_not_fit_is_reported_with_its_row(
-    case: SqliteCase, declared: str, sql: str, config: dict[str, str], reason: str
-) -> None:
+@pytest.mark.parametrize("config", configs(WRONG), ids=str)
+def test_value_that_does_not_fit_is_reported_with_its_row(case: SqliteCase, config: dict[str, str]) -> None:
     """Promise 8: never rounded, truncated, or guessed; other rows are not affected."""
-    rows = f"INSERT INTO t VALUES (1, NULL), (2, {sql}), (3, NULL)"
-    case.run(f"CREATE TABLE t(id INTEGER PRIMARY KEY, v {declared})", rows)
+    tables = {f"t{n}": row for n, row in enumerate(WRONG) if row[2] == config}
+    rows = {table: f"INSERT INTO {table} VALUES (1, NULL), (2, {sql}), (3, NULL)" for table, (_, sql, _, _) in tables.items()}
+    for table, (declared, _, _, _) in tables.items():
+        case.run(f"CREATE TABLE {table}(id INTEGER PRIMARY KEY, v {declared})", rows[table])
     case.start(**config)
-    read = case.read_all()
-    case.run("DELETE FROM t WHERE v IS NULL", "UPDATE t SET v = NULL", "DELETE FROM t", rows, "DELETE FROM t")
-    records = [*read, *case.read_all()]
-    wrong = [record for record in records if isinstance(record, ErrantSourceRecord)]
-    assert len(wrong) == 2
-    for record in wrong:
-        assert isinstance(record.error, ErrantRecordError)
-        assert "a row of table main.t with the key (id=2) cannot be converted: column v: " in record.error.message
-        assert reason in record.error.message
-    found = events([record for record in records if not isinstance(record, ErrantSourceRecord)])
-    assert len(found) == 2 + 2 + 2 + 2 + 3
-    # Of an old row that cannot be converted, the key is enough.
-    row = {"id": 2, "v": None}
-    assert [e for e in found if row in e[1:]] == [("u", row, row), ("d", row, None), ("d", row, None)]
+    all_records = case.read_all()
+    for table in tables:
+        case.run(f"DELETE FROM {table} WHERE v IS NULL", f"UPDATE {table} SET v = NULL", f"DELETE FROM {table}")
+        case.run(rows[table], f"DELETE FROM {table}")
+    all_records += case.read_all()
+    for table, (*_, reason) in tables.items():
+        records = [record for record in all_records if record.topic == f"shop.main.{table}"]
+        wrong = [record for record in records if isinstance(record, ErrantSourceRecord)]
+        assert len(wrong) == 2
+        for record in wrong:
+            assert isinstance(record.error, ErrantRecordError)
+            assert f"a row of table main.{table} with the key (id=2) cannot be converted: column v: " in record.error.message
+            assert reason in record.error.message
+        found = events([record for record in records if not isinstance(record, ErrantSourceRecord)])
+        assert len(found) == 2 + 2 + 2 + 2 + 3
+        # Of an old row that cannot be converted, the key is enough.
+        row = {"id": 2, "v": None}
+        assert [e for e in found if row in e[1:]] == [("u", row, row), ("d", row, None), ("d", row, None)]
 
 
 @pytest.mark.parametrize(

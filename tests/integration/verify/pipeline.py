@@ -84,7 +84,8 @@ def run_pipeline(
     """``more`` are keys of the worker."""
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(TABLE.format(rows=rows))
-    worker = create_worker(home, broker, properties=more)
+    # Each executor takes a second of CPU to start, and there are three by default.
+    worker = create_worker(home, broker, properties={"task.executors": "1", **(more or {})})
     worker.start()
     try:
         worker.wait_until_up()

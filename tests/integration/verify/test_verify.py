@@ -22,8 +22,7 @@ from tests.support import randomness
 from tests.support.small_spark import INTERPRETED, delta_sink
 from tests.support.waiting import Deadline
 
-ROWS = randomness.size("SLUICE_ROWS", 3000)
-PLANTED = ROWS // 3
+FEW_ROWS, ROWS = 300, randomness.size("SLUICE_ROWS", 3000)
 
 # By column: a change of one kind of value.
 _CHANGES = {
@@ -63,6 +62,7 @@ def verify(capsys: pytest.CaptureFixture[str]) -> Verify:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("rows", [FEW_ROWS, pytest.param(ROWS, marks=pytest.mark.long)])
 def test_finds_each_planted_difference_under_writes_and_mends_them(
     broker: EmbeddedBroker,
     postgres: EmbeddedPostgres,
@@ -70,38 +70,40 @@ def test_finds_each_planted_difference_under_writes_and_mends_them(
     tmp_path: Path,
     unique_name: Callable[[str], str],
     verify: Verify,
+    rows: int,
 ) -> None:
+    planted = rows // 3
     copy = unique_name("copy")
     prefix = unique_name("verify")
     postgres.create_database(copy)
     sink = jdbc_sink_config(postgres, copy, prefix)
     try:
-        with run_pipeline(broker, postgres.dsn(database), tmp_path, ROWS) as pipeline:
+        with run_pipeline(broker, postgres.dsn(database), tmp_path, rows) as pipeline:
             pipeline.put("sink", sink)
             pipeline.start(source_config(postgres, database, prefix))
-            with pipeline.writes(2 * PLANTED):
+            with pipeline.writes(2 * planted):
                 code, found = verify(pipeline, "sink", "--source", "source")
                 assert (code, found["equal"], found["differences"], found["unsettled"]) == (0, True, 0, 0), found
-                expected = _plant(postgres.dsn(copy))
+                expected = _plant(postgres.dsn(copy), planted)
                 code, found = verify(pipeline, "sink", "--max-differences", "5000", "--no-values")
                 assert code == 1
                 table = found["tables"][0]
                 assert {int(one["key"]["id"]): (one["kind"], one["columns"]) for one in table["examples"]} == expected
-                assert (len(table["examples"]), table["unsettled"]) == (PLANTED, 0)
+                assert (len(table["examples"]), table["unsettled"]) == (planted, 0)
                 stored = pipeline.worker.client.verification("sink")
-                assert (stored["equal"], stored["differences"]) == (False, PLANTED)
+                assert (stored["equal"], stored["differences"]) == (False, planted)
                 code, found = verify(pipeline, "source", "--repair", "--max-differences", "5000")
                 assert (code, found["differences"], found["unsettled"]) == (0, 0, 0), found
     finally:
         postgres.drop_database(copy)
 
 
-def _plant(copy: str) -> Found:
+def _plant(copy: str, count: int) -> Found:
     """Plants differences of each kind in every other row that the writer does not change, the first one too."""
     kinds = [*_CHANGES, _MISSING, _EXTRA]
     keys: dict[str, list[int]] = {kind: [] for kind in kinds}
     found: Found = {}
-    for number in range(PLANTED):
+    for number in range(count):
         key, kind = 2 * number + 1, kinds[number % len(kinds)]
         keys[kind].append(-key if kind == _EXTRA else key)
         found[keys[kind][-1]] = (kind, []) if kind in (_MISSING, _EXTRA) else (_CHANGED, [kind])

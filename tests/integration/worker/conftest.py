@@ -52,15 +52,19 @@ class Worker:
         return [None if v is None else v.decode() for _, v in self.records(topic, count)]
 
     def records(self, topic: str, count: int | None = None) -> list[tuple[bytes | None, bytes | None]]:
-        settings = {"group.id": "test-reader", "enable.auto.commit": False, "enable.partition.eof": True}
+        settings = {
+            "group.id": "test-reader", "enable.auto.commit": False, "enable.partition.eof": True, "fetch.wait.max.ms": 20,
+        }  # fmt: skip
         consumer = Consumer({"bootstrap.servers": self.bootstrap, **settings})
         try:
+            # Once it exists: otherwise the client looks again half a second later.
+            eventually(lambda: bool(consumer.list_topics(topic, timeout=WAIT_S).topics[topic].partitions), topic)
             consumer.assign([TopicPartition(topic, 0, 0)])
             found: list[tuple[bytes | None, bytes | None]] = []
             deadline, end_seen = Deadline(f"{count or 'all'} records of {topic}", lambda: found), False
             while len(found) < count if count is not None else not end_seen:
                 deadline.check()
-                for message in consumer.consume(1000, 0.1):
+                for message in consumer.consume(1000, 0.02):
                     error = message.error()
                     if error is None:
                         found.append((message.key(), message.value()))

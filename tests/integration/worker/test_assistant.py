@@ -30,7 +30,7 @@ _CHANGES = {
 @pytest.fixture
 def worker(tmp_path: Path) -> Iterator[WorkerProcess]:
     settings = {
-        "bootstrap.servers": "localhost:1", "key.converter": "String", "value.converter": "String", "task.executors": "1",
+        "bootstrap.servers": "localhost:1", "key.converter": "String", "value.converter": "String", "task.executors": "0",
         "offset.storage.file.filename": str(tmp_path / "offsets"), "task.shutdown.graceful.timeout.ms": "1000",
     }  # fmt: skip
     worker = WorkerProcess(SLUICE_STANDALONE, tmp_path, "worker", settings)
@@ -134,6 +134,7 @@ def _accepts(port: int) -> bool:
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.long
 def test_http_serves_the_tools_and_ends_on_a_signal(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     words = [

@@ -34,6 +34,7 @@ def lines(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.long
 def test_connectors_follow_the_directory_of_the_current_leader(
     broker: EmbeddedBroker, tmp_path: Path, lines: Path, unique_name: Callable[[str], str]
 ) -> None:
@@ -66,6 +67,7 @@ def test_connectors_follow_the_directory_of_the_current_leader(
         cluster.wait_for_state("b", "RUNNING", tasks=1)
 
 
+@pytest.mark.long
 def test_rollback_works_through_any_worker(
     broker: EmbeddedBroker, tmp_path: Path, lines: Path, unique_name: Callable[[str], str]
 ) -> None:
@@ -171,6 +173,7 @@ def failures(cluster: Cluster) -> list[int]:
     return [one["restarts"]["count"] for one in statuses if one["state"] == "FAILED"]
 
 
+@pytest.mark.long
 def test_a_rotated_secret_restarts_what_uses_it_on_all_workers_without_a_rebalance(
     broker: EmbeddedBroker, tmp_path: Path, unique_name: Callable[[str], str]
 ) -> None:
@@ -221,6 +224,7 @@ def test_a_rotated_secret_restarts_what_uses_it_on_all_workers_without_a_rebalan
         assert not [key for key in kept if key.startswith(("connector-", "task-", "commit-"))]
 
 
+@pytest.mark.long
 def test_every_worker_takes_signals(broker: EmbeddedBroker, tmp_path: Path, unique_name: Callable[[str], str]) -> None:
     topic = unique_name("signals")
     string = "org.apache.kafka.connect.storage.StringConverter"

@@ -21,6 +21,7 @@ Name = Callable[[str], str]
 
 
 @pytest.mark.harms_broker
+@pytest.mark.long
 def test_a_broker_that_restarts_is_waited_for(setting: Setting, broker: EmbeddedBroker) -> None:
     setting.script.batches = [setting.records("a")]
     run = setting.tasks.start(setting.name, producer_override_reconnect_backoff_max_ms="200")
@@ -75,6 +76,7 @@ def test_a_task_waits_for_a_broker_beyond_the_transaction_timeout(setting: Setti
     assert set(run.listener.events) == {"running"}
 
 
+@pytest.mark.long
 def test_transactions_that_always_time_out_fail_the_task_with_a_suggestion(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -218,6 +218,7 @@ def test_new_configuration_reaches_all_members_when_one_rejoins(start: Start) ->
     )
 
 
+@pytest.mark.long
 def test_member_that_is_not_polled_stops_and_rejoins_when_it_is(start: Start) -> None:
     one = start("w1", rebalance_timeout_ms="3000")
     two = start("w2", rebalance_timeout_ms="3000")
@@ -232,6 +233,7 @@ def test_member_that_is_not_polled_stops_and_rejoins_when_it_is(start: Start) ->
     assert "rebalance.timeout.ms=3000" in stuck.revoked()[0].reason
 
 
+@pytest.mark.long
 def test_join_that_completes_while_nobody_polls_is_not_repeated(start: Start) -> None:
     slow = {"session_timeout_ms": "20000", "heartbeat_interval_ms": "2000"}
     one, two = start("w1", **slow), start("w2", **slow)
@@ -248,6 +250,7 @@ def test_join_that_completes_while_nobody_polls_is_not_repeated(start: Start) ->
     assert leader.member.generation == generation + 1
 
 
+@pytest.mark.long
 def test_member_does_not_rejoin_until_revoked_instances_have_stopped(start: Start) -> None:
     one = start("w1", connect_protocol="eager", session_timeout_ms="4000")
     eventually(lambda: shared(one), "the first member has everything")

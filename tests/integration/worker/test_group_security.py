@@ -19,6 +19,9 @@ from worker.group.events import Assigned, GroupEvent
 from worker.group.member import GroupMember
 from worker.group.protocol import Assignment, WorkerMetadata
 
+# The workers of tests/integration/cluster_security authenticate, too.
+pytestmark = pytest.mark.long
+
 AUTHORITY = certificates.make("authority")
 JAAS = 'org.apache.kafka.common.security.{module} required username="worker" password="{password}";'
 

@@ -103,6 +103,7 @@ def test_figures_of_tasks_in_executor_processes_are_exported(pipeline: tuple[Wor
     eventually(lambda: value(scrape(url), "sluice_task_restarts_total", **sink) == 1, "a restart", explain=lambda: str(found))
 
 
+@pytest.mark.long
 def test_probes_report_a_worker_that_is_ready(pipeline: tuple[Worker, str]) -> None:
     worker, url = pipeline
     worker.wait_for("sink", State.RUNNING)

@@ -80,15 +80,16 @@ def test_single_partitions_of_a_group_are_changed_and_removed(broker: EmbeddedBr
     tps = [TopicPartition(topic, number) for number in range(3)]
     sinks, config = groups(broker.bootstrap), {"consumer.override.group.id": unique_name("own")}
     assert sinks.offsets(name, config) == []
+    for of_topics in ({"topics": f"nope, {topic}"}, {"topics.regex": f"{topic}|nope"}):
+        assert sinks.partitions(name, {**config, **of_topics}) == set(tps)  # which the sink may know, although the group does not
     sinks.reset(name, config)
     sinks.alter(name, config, {tps[0]: 5, tps[1]: 6})
     sinks.alter(name, config, {tps[2]: 7, tps[0]: None})
     assert sinks.committed(name, config) == {tps[1]: 6, tps[2]: 7}
     assert sinks.committed(name, {}) == {}
-    # What is wrong is seen before anything is forgotten.
+    sinks.require_changeable(name, config, {tps[1]: None, tps[0]: 1, TopicPartition(f"{topic}-nope", 0): None})
     with pytest.raises(ConnectError, match=f"^Failed to alter consumer group offsets for connector {name}$"):
-        sinks.alter(name, config, {tps[1]: None, TopicPartition(f"{topic}-nope", 0): 1})
-    assert sinks.committed(name, config) == {tps[1]: 6, tps[2]: 7}
+        sinks.require_changeable(name, config, {tps[1]: None, tps[0]: 1, TopicPartition(f"{topic}-nope", 0): 1})
     sinks.alter(name, config, {tps[0]: None, tps[1]: 1})
     assert sinks.committed(name, config) == {tps[1]: 1, tps[2]: 7}
     sinks.alter(name, config, {tps[1]: None, tps[2]: None})
@@ -131,7 +132,7 @@ def test_group_in_use_is_not_changed(broker: EmbeddedBroker, member: tuple[str, 
     sinks = groups(broker.bootstrap)
     said = "offsets for connector {} either because its tasks haven't stopped completely yet"
     changes: list[tuple[Callable[[], object], str]] = [
-        (lambda: sinks.require_empty(name, {}, reset=True), "reset"),
+        (lambda: sinks.require_changeable(name, {}, None), "reset"),
         (lambda: sinks.reset(name, {}), "reset"),
         (lambda: sinks.alter(name, {}, {TopicPartition(topic, 0): 1}), "alter"),
     ]

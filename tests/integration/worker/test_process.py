@@ -177,8 +177,12 @@ def test_missing_arguments_are_exit_code_1() -> None:
     ("settings", "expected"),
     [
         ({"value.converter": "JsonConvertor"}, "Invalid value JsonConvertor for configuration value.converter"),
-        ({"offset.flush.interval.ms": "soon"}, "Invalid value soon for configuration offset.flush.interval.ms"),
-        ({"listeners": "nonsense"}, "Invalid value nonsense for configuration listeners"),
+        pytest.param(
+            {"offset.flush.interval.ms": "soon"},
+            "Invalid value soon for configuration offset.flush.interval.ms",
+            marks=pytest.mark.long,
+        ),
+        pytest.param({"listeners": "nonsense"}, "Invalid value nonsense for configuration listeners", marks=pytest.mark.long),
         ({"offset.storage.file.filename": "/nowhere/at/all/offsets"}, "/nowhere/at/all/offsets"),
     ],
 )
@@ -209,6 +213,7 @@ def test_port_in_use_is_exit_code_2_and_reported(process: Callable[..., Process]
     assert str(one.port) in one.text()
 
 
+@pytest.mark.long
 def test_second_worker_with_the_same_offset_file_is_exit_code_2(process: Callable[..., Process]) -> None:
     first = process("first").start().wait_ready()
     second = process("second", **{"offset.storage.file.filename": first.settings["offset.storage.file.filename"]}).start()
@@ -241,12 +246,14 @@ def test_invalid_connector_is_exit_code_3(process: Callable[..., Process], confi
     assert expected in one.text()
 
 
+@pytest.mark.long
 def test_missing_connector_file_is_exit_code_3(process: Callable[..., Process]) -> None:
     one = process()
     assert one.start(one.folder / "none.properties").exit_code() == 3
     assert "none.properties" in one.text()
 
 
+@pytest.mark.long
 def test_unreadable_source_file_fails_the_task_with_the_reason(process: Callable[..., Process]) -> None:
     one = process()
     (one.folder / "a-folder").mkdir()
@@ -274,7 +281,7 @@ def test_secrets_in_configs_are_not_logged(process: Callable[..., Process]) -> N
 FILES = {"config.providers": "file", "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider"}
 
 
-@pytest.mark.parametrize("of_worker", [True, False])
+@pytest.mark.parametrize("of_worker", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_missing_secret_is_reported_with_key_provider_and_path(process: Callable[..., Process], of_worker: bool) -> None:
     missing = "${file:/nowhere/s.properties:x}"
     one = process(**FILES, **({"producer.client.id": missing} if of_worker else {}))
@@ -286,6 +293,7 @@ def test_missing_secret_is_reported_with_key_provider_and_path(process: Callable
     assert "Traceback" not in one.text()
 
 
+@pytest.mark.long
 def test_rotated_secret_restarts_the_connector_and_is_not_shown(
     process: Callable[..., Process], worker: Worker, unique_name: Name
 ) -> None:
@@ -357,8 +365,8 @@ def stored_position(folder: Path) -> int:
     [
         pytest.param("source.polled:20", marks=pytest.mark.long),
         "source.produced:3",
-        "offsets.drafted:3",
-        "offsets.written:3",
+        pytest.param("offsets.drafted:3", marks=pytest.mark.long),
+        pytest.param("offsets.written:3", marks=pytest.mark.long),
     ],
 )
 def test_worker_killed_at_a_crash_point_loses_no_records(
@@ -399,7 +407,7 @@ def test_sink_killed_before_its_commit_receives_the_records_again(
 ) -> None:
     topic = unique_name("topic")
     # A killed worker does not leave its group: the next one waits for the session timeout.
-    quick = {"consumer.session.timeout.ms": "3000", "consumer.heartbeat.interval.ms": "500"}
+    quick = {"consumer.session.timeout.ms": "1500", "consumer.heartbeat.interval.ms": "300"}
     one = process(**{"offset.flush.interval.ms": "100", **quick})
     sink = connector(one.folder, "snk" + topic, connector__class="FileStreamSink", file="out.txt", topics=topic)
     one.start(sink, env={"SLUICE_CRASH_AT": f"worker/{point}"}).wait_ready()
@@ -445,7 +453,7 @@ def test_sink_killed_before_the_commit_of_a_dead_letter_loses_no_records(
     # A unique name, because the group has the connector's name and keeps the offsets of earlier connectors.
     name, topic, dlq, out = unique_name("sink"), unique_name("topic"), unique_name("dlq"), tmp_path / "out.txt"
     # A killed worker does not leave its group: the next one waits for the session timeout.
-    worker = process(**{"consumer.session.timeout.ms": "3000", "consumer.heartbeat.interval.ms": "500"})
+    worker = process(**{"consumer.session.timeout.ms": "1500", "consumer.heartbeat.interval.ms": "300"})
     # While a topic is being created, a non-idempotent producer may reorder records.
     producer = Producer({"bootstrap.servers": worker.bootstrap, "enable.idempotence": True})
     sent = [f"bad {i}" if i % 10 == 3 else f'{{"n":{i}}}' for i in range(50)]
@@ -477,6 +485,7 @@ def test_sink_killed_before_the_commit_of_a_dead_letter_loses_no_records(
     assert lines[-45:] == [f"{{n={i}}}" for i in range(50) if i % 10 != 3]
 
 
+@pytest.mark.long
 def test_source_killed_before_it_stores_the_offset_of_a_dead_letter_loses_no_records(
     process: Callable[..., Process], unique_name: Name, tmp_path: Path
 ) -> None:

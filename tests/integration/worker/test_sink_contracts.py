@@ -193,6 +193,7 @@ def test_a_rebalance_revokes_partitions_according_to_the_strategy(
     eventually(lambda: committed(worker, name) == {0: 1, 1: 1}, "the commit of both partitions")
 
 
+@pytest.mark.long
 def test_the_group_protocol_of_kip_848(worker: Worker, unique_name: Name, join: Callable[..., Member]) -> None:
     name, topic = unique_name("sink"), unique_name("topic")
     create_topic(worker, topic, 2)
@@ -221,6 +222,7 @@ def test_static_membership(worker: Worker, unique_name: Name) -> None:
     assert [member.group_instance_id for member in group.members] == ["one"]
 
 
+@pytest.mark.long
 def test_partitions_that_are_lost_are_closed_without_a_commit(worker: Worker, unique_name: Name) -> None:
     # A put that takes longer than max.poll.interval.ms: the group goes on without this member.
     name, topic = unique_name("sink"), unique_name("topic")

@@ -293,6 +293,7 @@ def test_stop_removes_the_tasks_and_resume_restores_them(worker: Worker, unique_
 
 
 @pytest.mark.harms_broker
+@pytest.mark.long
 def test_a_task_waits_for_a_killed_broker_and_loses_nothing(
     start_worker: StartWorker, broker: EmbeddedBroker, unique_name: Name
 ) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from connect.record import TopicPartition
 from connectors.spark.config_keys import CURRENT
 from tests.support.lake.lakes import Belief, Lake, MissingFile, Version, deleted_rows
-from tests.support.lake.model import Row, Topic, apply_event, comparable, remembered, visible
+from tests.support.lake.model import ORDERED, ORDERED_SOFTLY, Event, Row, Topic, apply_event, position_of, remembered, visible
 
 
 class Finding(AssertionError):
@@ -59,26 +59,29 @@ class TableChecks:
         if version.effect is not None:
             return Contents(tuple(version.effect(before.rows)), before.ends)
         said = {} if version.parent is None else self._lake.version(version.parent).ends
-        ends, rows = dict(before.ends), list(before.rows)
+        ends, rows, events = dict(before.ends), list(before.rows), list[Event]()
         for partition, end in version.ends.items():
             if end < said.get(partition, 0):
                 raise Finding(f"{_name(version)} takes the end of {partition} back from {said[partition]} to {end}")
             if end == said.get(partition, 0):
                 continue  # it moves nothing: a compaction, or new columns
-            for event in self._topic.partitions[partition][ends.get(partition, 0) : end]:
-                rows = apply_event(self._lake.mode, rows, event)
+            events += self._topic.partitions[partition][ends.get(partition, 0) : end]
             ends[partition] = end
+        if self._lake.mode in (ORDERED, ORDERED_SOFTLY):
+            events.sort(key=position_of)
+        for event in events:
+            rows = apply_event(self._lake.mode, rows, event)
         return Contents(tuple(rows), tuple(ends.items()))
 
     def _compare(self, version: Version) -> None:
         if version.problems:
             raise Finding(f"{_name(version)}: {'; '.join(version.problems)}")
         try:
-            found = comparable(self._lake.mode, self._lake.rows(version))
+            found = Counter(self._lake.rows(version))
         except MissingFile:
             return  # it was cleaned since; of the newest version, that is found elsewhere
         expected = self._contents[version.id]
-        rows = comparable(self._lake.mode, visible(expected.rows))
+        rows = Counter(visible(expected.rows))
         if found == rows:
             return
         truncated = self._truncated_before(version) if version.effect is None else None

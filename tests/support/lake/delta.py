@@ -20,10 +20,11 @@ from connectors.spark.plan.evolution import spark_json_field
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.conflicts import CommitConflict
 from connectors.spark.tables.delta import maintenance, table_format
-from connectors.spark.tables.delta.change import TableChange
+from connectors.spark.tables.delta.change import DeltaChange
 from connectors.spark.tables.delta.table_format import DeltaTableFormat
 from connectors.spark.tables.delta.view import DeltaView
 from connectors.spark.tables.file_table import FileTable
+from connectors.spark.tables.key_property import key_properties
 from connectors.spark.tables.table_format import FileTableSettings
 from tests.support.lake import vectors
 from tests.support.lake.calls import COMMITS, READS, Calls
@@ -65,7 +66,7 @@ class DeltaLake(Lake):
 
     # -- for the sink
 
-    def open(self, settings: TableConfig, calls: Calls) -> FileTable[DeltaView, TableChange]:
+    def open(self, settings: TableConfig, calls: Calls) -> FileTable[DeltaView, DeltaChange]:
         client = StoreClient(self.store, calls)
         of_table = FileTableSettings(
             CONNECTOR, settings.upserts, False, 1000, settings.layout, MERGING, 0, settings.deleted_retention_ms
@@ -224,7 +225,7 @@ class DeltaLake(Lake):
             "format": {"provider": "parquet", "options": {}},
             "schemaString": json.dumps(schema),
             "partitionColumns": [],
-            "configuration": {"delta.enableDeletionVectors": "true"},
+            "configuration": {"delta.enableDeletionVectors": "true", **key_properties(["id"])},
             "createdTime": 0,
         }
 

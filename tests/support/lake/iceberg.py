@@ -24,6 +24,7 @@ from connectors.spark.tables.iceberg.offsets import COMMIT, effect_of
 from connectors.spark.tables.iceberg.table_format import IcebergTableFormat
 from connectors.spark.tables.iceberg.types import new_schema
 from connectors.spark.tables.iceberg.view import IcebergView
+from connectors.spark.tables.key_property import key_properties
 from connectors.spark.tables.table_format import FileTableSettings
 from tests.support.lake import vectors
 from tests.support.lake.calls import COMMITS, READS, WRITES, Calls
@@ -98,7 +99,7 @@ class IcebergLake(Lake):
     def __init__(self, mode: str) -> None:
         super().__init__(mode)
         self.uuid = str(uuid.uuid4())
-        self.metadata = Metadata(new_schema(self.columns))
+        self.metadata = Metadata(new_schema(self.columns), properties=key_properties(["id"]))
         self._empty = Snapshot(0, None, "create", {}, {}, list)
         self.versions.append(self._empty)
 
@@ -396,6 +397,8 @@ def _validate(metadata: Metadata, asked: Entry) -> None:
     """What IcebergTables.java asks for. Raises CommitConflict."""
     ancestors = metadata.ancestors()
     _check_offsets(ancestors, int(asked["expected"]))
+    if metadata.schema["schema-id"] != asked["schema"]:
+        raise CommitConflict("somebody has changed the columns")
     kind, base = asked["kind"], int(asked["base"])
     if kind == "append":
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -56,13 +55,6 @@ class Gone:
 def visible(rows: Sequence[Row]) -> list[Row]:
     """The rows that are in the table."""
     return [row for row in rows if not isinstance(row[0], Gone)]
-
-
-def comparable(mode: str, rows: Sequence[Row]) -> Counter[Row]:
-    """The rows, without what depends on commits: of two truncates in one, either may have marked a row."""
-    if mode == ORDERED_SOFTLY:
-        rows = [(*row[:3], None) if row[2] else row for row in rows]
-    return Counter(rows)
 
 
 def remembered(rows: Sequence[Row]) -> list[Row]:

@@ -40,7 +40,7 @@ def random_case(chance: random.Random, format_: str, mode: str, records: int, *,
             op = chance.choices("cudt", (3, 3, 2, 0.3 if truncates and count == 1 else 0))[0]
             op = "c" if mode == APPENDED and op in "dt" else op
             id_ = chance.randrange(_IDS)
-            words.append("t" if op == "t" else f"{op}{id_ if mode == ORDERED else count * id_ + number}")
+            words.append("t" if op == "t" else f"{op}{id_ if mode in (ORDERED, ORDERED_SOFTLY) else count * id_ + number}")
         parts.append(" ".join(words))
     return Case(format_, mode, " | ".join(parts))
 

@@ -55,13 +55,13 @@ def alter_sink_offsets(
 ) -> str:
     """Changes offsets of a sink, which are those of its consumer group.
 
-    A group that still has members raises before the connector is asked, so that nothing has changed (Apache's workers notice it
-    afterwards).
+    A group that still has members, and a partition that does not exist, raise before the connector is asked, so that nothing has
+    changed (Apache's workers notice it afterwards).
     """
     reset = offsets is None
     changes: SinkOffsets
     if offsets is None:
-        changes = dict.fromkeys(groups.committed(spec.name, spec.config))
+        changes = dict.fromkeys(groups.partitions(spec.name, spec.config))
     else:
         changes = sink_changes(offsets)
         for tp, offset in changes.items():
@@ -70,8 +70,8 @@ def alter_sink_offsets(
                     f"Failed to modify offsets for sink connector {spec.name}: Invalid negative offset {offset} for "
                     f"{tp.topic}-{tp.partition}"
                 )
-    groups.require_empty(spec.name, spec.config, reset=reset)
-    did_all = _ask(executor, spec, sink_pairs(changes), "sink", timeout_s)
+    groups.require_changeable(spec.name, spec.config, None if reset else changes)
+    did_all = _ask(executor, spec, sink_pairs(changes), "sink", timeout_s, reset=reset)
     # Promise 6: a sink whose tables are the source of truth has stored the offsets there by now, so it will not revert the group.
     if reset:
         groups.reset(spec.name, spec.config)
@@ -80,14 +80,19 @@ def alter_sink_offsets(
     return result_message(did_all, reset=reset)
 
 
-def _ask(executor: Executor, spec: ConnectorSpec, pairs: Sequence[OffsetPair], kind: str, timeout_s: float) -> bool:
+def _ask(
+    executor: Executor, spec: ConnectorSpec, pairs: Sequence[OffsetPair], kind: str, timeout_s: float, *, reset: bool = False
+) -> bool:
     try:
-        return executor.alter_offsets(spec, pairs).result(timeout_s)
+        return executor.alter_offsets(spec, pairs, reset=reset).result(timeout_s)
     except UnsupportedError as e:
         raise unsupported(spec.name) from e
     except ConnectError:
         raise
     except FutureTimeout as e:
-        raise ConnectError(f"Timed out while calling the 'alterOffsets' method for {kind} connector {spec.name}") from e
+        raise ConnectError(
+            f"Timed out while calling the 'alterOffsets' method for {kind} connector {spec.name}. The connector may still "
+            "complete the change: repeat the request later"
+        ) from e
     except Exception as e:
         raise ConnectError(f"Failed to modify offsets for {kind} connector {spec.name}: {e}") from e

@@ -39,19 +39,36 @@ class SinkGroups:
         found = committed(self._client(connector, config), self.group(connector, config))
         return {tp: one.offset for tp, one in found.items()}
 
-    def require_empty(self, connector: str, config: Mapping[str, str], *, reset: bool) -> None:
-        """Raises ConnectError, with Apache's message, while the group has members: their commits would undo the change."""
-        from worker.kafka.group_offsets import has_members
+    def partitions(self, connector: str, config: Mapping[str, str]) -> set[TopicPartition]:
+        """Returns the partitions with committed offsets, and those of the sink's topics: it may have offsets where the group has
+        none, because it expired, or a topic was recreated."""
+        from worker.kafka.group_offsets import partitions
+        from worker.sink.topic_discovery import parse_subscription
 
-        if has_members(self._client(connector, config), self.group(connector, config)):
-            raise _in_use(connector, reset=reset)
+        subscription = parse_subscription(config, 0.0)
+        of_topics = {tp for tp in partitions(self._client(connector, config)) if subscription.has(tp.topic)}
+        return of_topics | self.committed(connector, config).keys()
+
+    def require_changeable(self, connector: str, config: Mapping[str, str], offsets: SinkOffsets | None) -> None:
+        """Raises ConnectError, with Apache's message, while the group has members, whose commits would undo the change, and if a
+        partition that gets an offset does not exist: then the broker would change the others. None for a reset."""
+        from worker.kafka.group_offsets import UnknownPartitionError, has_members, require_partitions
+
+        client = self._client(connector, config)
+        if has_members(client, self.group(connector, config)):
+            raise _in_use(connector, reset=offsets is None)
+        try:
+            require_partitions(client, offsets or {})
+        except UnknownPartitionError as e:
+            # Apache does not name the partition (recording offsets-patch-sink-other-topic).
+            raise ConnectError(f"Failed to alter consumer group offsets for connector {connector}") from e
 
     def alter(self, connector: str, config: Mapping[str, str], offsets: SinkOffsets) -> None:
         """Commits these offsets for the group, and removes partitions with None. Raises ConnectError.
 
         The client cannot remove single partitions: the group is deleted, and the offsets of its other partitions are committed
-        again. Everything is checked beforehand. If the broker becomes unavailable in between, the error lists the group's
-        offsets, so that the call can be repeated with all of them.
+        again. If the broker becomes unavailable in between, the error lists the group's offsets, so that the call can be repeated
+        with all of them.
         """
         from worker.kafka.group_offsets import GroupInUseError, UnknownPartitionError, alter
 

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connect.errors import ConnectError, SchemaError
-from connectors.spark.plan.evolution import cast_column
+from connect.errors import ConnectError
+from connectors.spark.plan.evolution import is_castable
 from connectors.spark.source.delta.files import DeltaFiles
 from connectors.spark.source.pairing import FileRowSets, RowSource, pair_rows
 from connectors.spark.source.table_feed import (
@@ -200,13 +200,8 @@ def can_read_as(old: TableSchema, new: TableSchema) -> bool:
         return True
     types = new.types
     for column in old.columns:
-        if column.name not in types:
-            return False
-        try:
-            cast_column(pa.chunked_array([pa.nulls(0, column.type)]), types[column.name], column.name)
-        except SchemaError:
-            return False
-        if _is_narrower(types[column.name], column.type):
+        type_ = types.get(column.name)
+        if type_ is None or not is_castable(column.type, type_) or _is_narrower(type_, column.type):
             return False
     return True
 

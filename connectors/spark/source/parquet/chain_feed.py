@@ -90,6 +90,8 @@ class ChainFeed(PositionedFeed[ChainsPosition]):
         self._schemas = FileSchemas(location, {})
         self._next_listing = 0.0
         self._chains_left = 0
+        self._last: dict[str, ChainEnd] = {}
+        """By chain: the file that leads to the position, as far as it is known."""
 
     def figures(self) -> Mapping[str, Any]:
         """See :class:`connectors.spark.source.table_feed.TableFeed`."""
@@ -115,13 +117,16 @@ class ChainFeed(PositionedFeed[ChainsPosition]):
             # A chain that was not there before begins with its first file.
             ends = {chain: found.oldest for chain, found in listed.items()} | dict(self._position.ends)
             due = sorted(chain for chain, found in listed.items() if ends[chain] <= found.newest)
+            for chain, found in listed.items():
+                if found.newest < ends[chain]:
+                    self._require_end(Link(chain, found.newest), ends[chain])
             version = max(self._position.version + 1, _now_ms()) if due else self._position.version
             self._position = replace(self._position, version=version, ends=ends)
             self._phase = "snapshot" if self._position.snapshot else "changes"
             row = 0
             for count, chain in enumerate(due):
                 self._chains_left = len(due) - count
-                while self._position.ends[chain] <= listed[chain].newest:
+                while (end := self._position.ends.get(chain)) is not None and end <= listed[chain].newest:
                     row = yield from self._read(OpenLink(chain, 0, row))
             if due or self._position.snapshot:
                 self._position = replace(self._position, snapshot=False)
@@ -151,6 +156,25 @@ class ChainFeed(PositionedFeed[ChainsPosition]):
         self._next_listing = ended + (ended - began) * (_LISTING_SHARE - 1)
         return found
 
+    def _require_end(self, newest: Link, end: ChainEnd) -> None:
+        """Raises FileGapError unless the last file of a chain leads to the end up to which its files are done."""
+        if self._last.get(newest.chain) == newest.at:
+            return
+        link = newest
+        # A listing may miss files that it has had before.
+        while link.at < end and find_file(self._files, self._folder, link.name) is not None:
+            link = Link(newest.chain, self._footer(link).after)
+        if link == newest:
+            return  # it was removed after the listing, and the next one shows what there is
+        if link.at != end:
+            raise FileGapError(
+                f"the files of table {self._location} begin again: {link.name} follows the last one, {newest.name}, and not "
+                f"{Link(newest.chain, end).name}, which is to be read next. All files were removed and others written, or the "
+                "offset is wrong",
+                "Stop the connector and DELETE its offsets to read what is there",
+            )
+        self._last[newest.chain] = newest.at
+
     def _read_columns(self) -> None:
         """Reads the columns that the table has, so that events of older files have them, too."""
         folder = f"{self._folder}/{COLUMNS_FOLDER}"
@@ -169,7 +193,7 @@ class ChainFeed(PositionedFeed[ChainsPosition]):
         if file is None:
             if not position.snapshot or current.row:
                 raise self._gap(link, current.row)
-            self._position = position.at_end(link.chain, self._next_after(link))
+            self._position = self._without(link, position)
             return current.first_row
         version = FeedVersion(self._location, position.version, file.modified_ms, position.snapshot, "")
         with self._naming(link.name), self._files.open_input_file(f"{self._folder}/{link.name}") as stream:
@@ -194,13 +218,18 @@ class ChainFeed(PositionedFeed[ChainsPosition]):
                 self._rows += table.num_rows
                 yield FeedBatch(version, schema, inserted(table, code), first_row + first, offset_after)
         self._position = after
+        self._last[link.chain] = link.at
         return first_row + int(rows)
 
-    def _next_after(self, link: Link) -> ChainEnd:
-        """Where the chain goes on after a file that is gone."""
-        log.warning("The file %s of table %s is gone; the snapshot has what is there", link.name, self._location)
+    def _without(self, gone: Link, position: ChainsPosition) -> ChainsPosition:
+        """The position in a snapshot where the chain goes on after a file that is gone, or where it has no files."""
         links = (parse_link(file.name) for file in list_files(self._files, self._folder, self._location))
-        return min(other.at for other in links if other is not None and other.chain == link.chain and other.at > link.at)
+        ends = [link.at for link in links if link is not None and link.chain == gone.chain]
+        following = min((end for end in ends if end > gone.at), default=None)
+        if ends and following is None:
+            raise self._gap(gone, 0)
+        log.warning("The file %s of table %s is gone; the snapshot has what is there", gone.name, self._location)
+        return position.without(gone.chain) if following is None else position.at_end(gone.chain, following)
 
     def _footer(self, link: Link) -> LinkFooter:
         with self._naming(link.name), self._files.open_input_file(f"{self._folder}/{link.name}") as stream:

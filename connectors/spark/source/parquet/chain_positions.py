@@ -41,6 +41,10 @@ class ChainsPosition:
         """The position where the files of a chain are done up to this end."""
         return replace(self, ends={**self.ends, chain: end}, current=None)
 
+    def without(self, chain: str) -> ChainsPosition:
+        """The position of a table that has no files of this chain yet."""
+        return replace(self, ends={other: end for other, end in self.ends.items() if other != chain}, current=None)
+
     def to_offset(self) -> dict[str, Any]:
         """See :class:`connectors.spark.source.offsets.StorablePosition`."""
         # As a text: values of offsets are primitive.

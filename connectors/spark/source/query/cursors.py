@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from connect.errors import ConfigError
 from connectors.spark.plan.evolution import sql_type
+from connectors.spark.tables.files.partition_values import value_text
 
 COLUMN = "cursor.column"
 
@@ -31,19 +32,10 @@ def check_cursor_type(name: str, type_: pa.DataType, metadata: Mapping[str, obje
 
 
 def cursor_text(value: pa.Scalar) -> str:
-    """The value as Spark reads it in the session time zone UTC."""
+    """The value as Spark reads it in the session time zone UTC, and as ``parse_text`` of partition values does."""
     if pa.types.is_timestamp(value.type):
-        return str(value.cast(pa.timestamp("us")).cast(pa.string()).as_py())
-    if pa.types.is_decimal(value.type):
-        return f"{value.as_py():f}"
-    return str(value.cast(pa.string()).as_py())
-
-
-def parse_cursor(text: str, type_: pa.DataType) -> pa.Scalar:
-    """The value of a text. Raises ArrowInvalid if it is none of this type."""
-    if pa.types.is_timestamp(type_):
-        return pa.scalar(text.removesuffix("Z"), pa.string()).cast(pa.timestamp("us")).cast(type_)
-    return pa.scalar(text, pa.string()).cast(type_)
+        value = value.cast(pa.timestamp("us"))
+    return value_text(value) or ""
 
 
 def count_equal(cursors: pa.Array, place: int, *, before: int) -> int:

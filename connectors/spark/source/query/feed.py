@@ -16,7 +16,7 @@ from connect.errors import ConnectError
 from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.source.config import LATEST, QuerySettings
 from connectors.spark.source.positioned_feed import PositionedFeed
-from connectors.spark.source.query.cursors import count_equal, cursor_text, parse_cursor
+from connectors.spark.source.query.cursors import count_equal, cursor_text
 from connectors.spark.source.query.positions import CursorPosition
 from connectors.spark.source.query.range_reader import CursorRange, RangeReader
 from connectors.spark.source.table_feed import (
@@ -29,6 +29,7 @@ from connectors.spark.source.table_feed import (
     Waiting,
     inserted,
 )
+from connectors.spark.tables.files.partition_values import parse_text
 
 _WAIT_S = 0.2
 _CLOSE_S = 30.0
@@ -193,7 +194,7 @@ class SentRows:
         self._cursor = cursor
         self._done_cursor = None
         if position.cursor is not None and position.row:
-            self._done_cursor = parse_cursor(position.cursor, found.schema.types[cursor])
+            self._done_cursor = parse_text(position.cursor, found.schema.types[cursor])
         self._sent = 0
         self._skipped = 0
         self._last: pa.Scalar | None = None

@@ -26,7 +26,7 @@ from connectors.spark.session.gateway import close_connection_of_thread
 from connectors.spark.source.config import QUERY_TEXT, SKIP, QuerySettings
 from connectors.spark.source.errors import UnsupportedTableError
 from connectors.spark.source.key_columns import check_keys
-from connectors.spark.source.query.cursors import COLUMN, check_cursor_type, parse_cursor
+from connectors.spark.source.query.cursors import COLUMN, check_cursor_type
 from connectors.spark.source.query.positions import CursorPosition
 from connectors.spark.source.query.spool import QuerySpool, SpooledFolder
 from connectors.spark.source.table_feed import TableColumn, TableSchema
@@ -34,6 +34,7 @@ from connectors.spark.source.types import column_schema
 from connectors.spark.tables.files.file_columns import open_parquet
 from connectors.spark.tables.files.file_reader import FileRows
 from connectors.spark.tables.files.live_files import LiveFile
+from connectors.spark.tables.files.partition_values import parse_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -244,8 +245,8 @@ class RangeReader:
     def _check_position(self, text: str, schema: TableSchema) -> None:
         type_ = self._cursor_type(schema)
         try:
-            parse_cursor(text, type_)
-        except pa.ArrowException as e:
+            parse_text(text, type_)
+        except ValueError as e:
             raise ConnectError(
                 f"the stored cursor {text!r} is no value of {self._query.cursor}, which is {sql_type(type_)}: {e}. Stop the "
                 "connector and PATCH or DELETE its offset"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,9 +18,8 @@ from connect import crash_points
 from connectors.spark.plan.evolution import Columns, quote
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.conflicts import CommitConflict
-from connectors.spark.tables.delta.change import TableChange
+from connectors.spark.tables.delta.change import DeltaChange
 from connectors.spark.tables.delta.data_files import DataFileWriter
-from connectors.spark.tables.delta.file_format import remove_action
 from connectors.spark.tables.delta.layout import TableLayout, read_layout
 from connectors.spark.tables.delta.log import DeltaLog
 from connectors.spark.tables.delta.schema_change import metadata_action, new_columns
@@ -111,17 +109,15 @@ class ColumnAdder:
 
 def rewrite_with_defaults(
     live: LiveFiles, before: TableLayout, after: TableLayout, defaults: Mapping[str, pa.Scalar], writer: DataFileWriter
-) -> TableChange:
+) -> DeltaChange:
     """Writes all files again, without deleted rows, and with these values in the columns that ``after`` adds."""
-    change = TableChange(writer, after)
-    now_ms = int(time.time() * 1000)
+    change = DeltaChange(writer, after)
     with change.writing():
         for file in live.by_path.values():
-            change.removes.append(remove_action(file, now_ms))
+            change.remove(file)
             add = writer.write_batches(_batches(live, file, before, defaults), after, file.values)
             if add is not None:
-                change.adds.append(add)
-                change.written.append(add["path"])
+                change.add(add)
     return change
 
 

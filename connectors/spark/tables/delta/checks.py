@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from connect.errors import ConnectError
+from connectors.spark.plan.evolution import quote
 from connectors.spark.plan.sql import table_at
 from connectors.spark.tables.application_ids import StoredOffsets
 from connectors.spark.tables.conflicts import HistoryMoved, UnsuitableTable
@@ -13,16 +14,17 @@ from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
 from connectors.spark.tables.delta.suitability import Obstacle
 from connectors.spark.tables.effects import Effect
 
-_RETENTION = "delta.setTransactionRetentionDuration"
+RETENTION = "delta.setTransactionRetentionDuration"
+"""Transaction identifiers that are older than its value expire."""
 _APPEND_ONLY = "delta.appendOnly"
 
 
 def check_retention(metadata: Mapping[str, Any], place: str, path: str) -> None:
     """Raises ConnectError when Delta would remove the offsets from the table's state."""
-    if _RETENTION in (metadata.get("configuration") or {}):
+    if RETENTION in (metadata.get("configuration") or {}):
         raise ConnectError(
-            f"{place} has the property {_RETENTION}, which removes the connector's offsets from the table; remove it: "
-            f"ALTER TABLE {table_at(path)} UNSET TBLPROPERTIES ('{_RETENTION}')"
+            f"{place} has the property {RETENTION}, which removes the connector's offsets from the table; remove it: "
+            f"ALTER TABLE {table_at(path)} UNSET TBLPROPERTIES ('{RETENTION}')"
         )
 
 
@@ -34,6 +36,22 @@ def check_not_append_only(metadata: Mapping[str, Any], place: str, path: str) ->
             f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ('{_APPEND_ONLY}' = 'false') and restart the task, or set "
             "write.mode=append"
         )
+
+
+def refuse_padded_keys(keys: Collection[str], padded: Collection[str], place: str, path: str) -> None:
+    """Raises ConnectError for a key column of type CHAR, in which a MERGE finds no rows."""
+    found = [quote(name) for name in keys if name in padded]
+    if not found:
+        return
+    table = table_at(path)
+    statements = [f"ALTER TABLE {table} ALTER COLUMN {name} TYPE STRING" for name in found]
+    statements.append(f"UPDATE {table} SET {', '.join(f'{name} = rtrim({name})' for name in found)}")
+    names = ", ".join(found).replace("`", "")
+    raise ConnectError(
+        f"{place}: the key column {names} has the type CHAR, whose values Spark fills up with spaces, so it finds no rows by "
+        f"them. Make it a STRING with {'; '.join(statements)} and restart the task, or write into another table "
+        "(table.name.format)"
+    )
 
 
 def refuse_obstacles(obstacles: Sequence[Obstacle], place: str, path: str, *, was_written: bool) -> None:

@@ -67,6 +67,9 @@ class DeltaTable:
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         self._watch(lambda: self._table.widen_columns(widened))
 
+    def set_keys(self, keys: Sequence[str]) -> None:
+        self._watch(lambda: self._table.set_keys(keys))
+
     def file_target(self) -> FileTarget | None:
         return self._table.file_target()
 

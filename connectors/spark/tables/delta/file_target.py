@@ -11,7 +11,7 @@ from pyarrow import fs
 
 from connect.errors import ConnectError
 from connectors.spark.s3_settings import S3Settings
-from connectors.spark.tables.delta.change import TableChange
+from connectors.spark.tables.delta.change import DeltaChange
 from connectors.spark.tables.delta.data_files import DataFileWriter
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.executor_files import NewFile, missing_files
@@ -39,7 +39,7 @@ class DeltaFileTarget:
             )
 
     def write(self, rows: pa.Table) -> list[NewFile]:
-        change = TableChange(self._writer(), self.layout, rows)
+        change = DeltaChange(self._writer(), self.layout, rows)
         with change.writing():
             change.write_rows()
         return [NewFile(str(add["path"]), add, change.new_rows[str(add["path"])]) for add in change.adds]

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from connect.errors import ConnectError
-from connectors.spark.tables.delta.log import Action, DeltaLog
+from connectors.spark.errors import is_damaged_parquet
+from connectors.spark.tables.delta.log import Action
 
 _FILE = re.compile(
     r"(?P<version>\d{20})\.(?:(?P<commit>json)|checkpoint\.parquet|checkpoint\.(?P<part>\d{10})\.(?P<parts>\d{10})\.parquet"
@@ -88,7 +89,9 @@ def checkpoint_actions(files: fs.FileSystem, path: str, wanted: Sequence[str]) -
     JSON, all actions come. Raises ConnectError if the file cannot be read."""
     try:
         yield from _read_actions(files, path, wanted)
-    except (pa.ArrowException, FileNotFoundError, ValueError) as e:
+    except (pa.ArrowException, OSError, ValueError) as e:
+        if isinstance(e, OSError) and not isinstance(e, FileNotFoundError) and not is_damaged_parquet(e):
+            raise
         raise ConnectError(
             f"the checkpoint {path} cannot be read: {e}. Restore the file from a backup, or remove the checkpoint if the log "
             "has all commits"
@@ -123,25 +126,3 @@ def _without_nulls(action: Mapping[str, Any]) -> Action:
         for name, value in action.items()
         if value is not None
     }
-
-
-def read_application_versions(log: DeltaLog, place: str) -> dict[str, int]:
-    """The transaction identifiers of the newest version, with their versions, without Spark. Raises ConnectError for a damaged
-    log."""
-    folder = f"{log.table_folder}/_delta_log"
-    listed = list_log(log.files, folder)
-    known = (log.checksum(listed.newest) or {}).get("setTransactions")
-    if known is not None:
-        return {action["appId"]: int(action["version"]) for action in known}
-    found: dict[str, int] = {}
-    base = listed.base(listed.newest)
-    for version in range(listed.newest, -1 if base is None else base, -1):
-        logged = log.commit(version)
-        if logged is None:
-            raise ConnectError(f"{place}: commit {version} is missing in {folder}. Restore the file from a backup")
-        found = {**logged.transactions, **found}
-    for name in () if base is None else listed.checkpoints[base]:
-        for action in checkpoint_actions(log.files, f"{folder}/{name}", ["txn"]):
-            if "txn" in action:
-                found.setdefault(action["txn"]["appId"], int(action["txn"]["version"]))
-    return found

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import logging
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,8 +23,10 @@ from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
 from connectors.spark import config_keys
 from connectors.spark.config import WantedLayout
-from connectors.spark.errors import error_condition
-from connectors.spark.plan.evolution import Columns, arrow_type
+from connectors.spark.config_keys import COLUMN_MAPPING
+from connectors.spark.plan.evolution import Columns
+from connectors.spark.plan.key_changes import has_moved
+from connectors.spark.plan.row_limits import RowLimits
 from connectors.spark.plan.sql import (
     DELETE_FLAG,
     KEEP_PREFIX,
@@ -34,20 +36,23 @@ from connectors.spark.plan.sql import (
     merge_statement,
     missing_rows_query,
     table_at,
+    written_columns,
 )
-from connectors.spark.tables.application_ids import StoredOffsets, spark_writer_id
-from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, collect_committed_offsets, next_sequence
-from connectors.spark.tables.delta.checks import refuse_written_by_worker
+from connectors.spark.tables.application_ids import ids_of_connectors, spark_writer_id
+from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, next_sequence
+from connectors.spark.tables.delta.checks import check_retention, refuse_padded_keys
 from connectors.spark.tables.delta.creation import create_table
 from connectors.spark.tables.delta.log import DeltaLog
-from connectors.spark.tables.delta.log_files import read_application_versions
-from connectors.spark.tables.delta.statements import add_columns, widen_columns
+from connectors.spark.tables.delta.log_state import LogState
+from connectors.spark.tables.delta.sql_history import SqlTableHistory
+from connectors.spark.tables.delta.statements import add_columns, set_properties, widen_columns
+from connectors.spark.tables.key_property import key_properties
 from connectors.spark.tables.staging import Staging, local_folder, open_location
 from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
 from connectors.spark.tables.table_lock import commit_lock, creation_lock
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -55,14 +60,6 @@ _LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-_ABSENT = (
-    "DELTA_TABLE_NOT_FOUND",
-    "DELTA_MISSING_DELTA_TABLE",
-    "PATH_NOT_FOUND",
-    "DELTA_PATH_DOES_NOT_EXIST",
-    "DELTA_SCHEMA_NOT_SET",
-)
-_DEPTHS = (50, 2_000, None)
 
 
 class DeltaSqlTable:
@@ -89,27 +86,36 @@ class DeltaSqlTable:
         self._name = table_at(path)
         self._place = f"table {table} at {path}"
         self._app_id = spark_writer_id(connector, table)
-        self._log = DeltaLog(*open_location(path, staging.s3))
+        self._history = SqlTableHistory(session, path, table, connector, DeltaLog(*open_location(path, staging.s3)))
         self._commit_lock = commit_lock(local_folder(f"{path}/_delta_log"))
         # On Spark Connect, sessions of one user share their temporary views.
         self._source_view = f"sluice_source_{uuid.uuid4().hex}"
         self._committed = CommittedOffsets()
+        self._loaded: LogState | None = None
+        """The version that the next commit is planned for."""
         self._figures = {"unavailable": 0}
 
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
-        columns = self._columns()
-        committed = CommittedOffsets() if columns is None else self._committed_offsets(partitions)
-        self._committed = committed
-        partitions_of = () if columns is None else self._partition_columns()
-        return TableState(columns, dict(committed.ends), partitions_of)
+        """Raises ConnectError when the connector's offsets no longer say what the table contains."""
+        self._loaded = state = self._history.follow()
+        self._committed = committed = CommittedOffsets() if state is None else self._history.committed_offsets(state, partitions)
+        if state is None:
+            return TableState(None)
+        check_retention(state.metadata, self._place, self.path)
+        feeds, layout = self._history.feeds(state), state.layout
+        has_plain_names = (state.metadata.get("configuration") or {}).get(COLUMN_MAPPING, "none") == "none"
+        limits = RowLimits(layout.partition_columns, plain_names=has_plain_names)
+        return TableState(layout.columns, dict(committed.ends), limits, feeds, keys=state.keys)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         layout, s3 = self._wanted_layout, self._staging.s3
         with creation_lock(local_folder(self.path)):
-            create_table(self._session, self.path, columns, layout, {}, lambda: self._columns() is not None, self._place, s3)
+            properties, exists = key_properties(keys), lambda: self._history.read() is not None
+            create_table(self._session, self.path, columns, layout, properties, exists, self._place, s3)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
         with self._commit_lock.held():
+            self._history.follow()
             add_columns(self._session, self.path, added)
         if defaults:
             log.warning(
@@ -121,13 +127,20 @@ class DeltaSqlTable:
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         with self._commit_lock.held():
+            self._history.follow()
             widen_columns(self._session, self.path, widened)
+
+    def set_keys(self, keys: Sequence[str]) -> None:
+        with self._commit_lock.held():
+            self._history.follow()
+            set_properties(self._session, self.path, key_properties(keys))
 
     def file_target(self) -> None:
         return None
 
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
-        return self._append(rows, commit, overwrite=False)
+        rows = self._without_computed(rows)
+        return self._append(rows, {f.name: f.type for f in rows.schema}, commit, overwrite=False)
 
     def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
         for setting, is_used in (
@@ -141,27 +154,38 @@ class DeltaSqlTable:
                     "(spark.remote), without deletion vectors, with features that only Delta's own writer supports, or once "
                     "Spark has written rows of this connector"
                 )
+        if self._history.known is not None:
+            refuse_padded_keys(upsert.keys, self._history.known.padded_columns, self._place, self.path)
+        upsert, lost = _without_moved(self._left_to_spark(upsert), self._computed_columns())
+        self._refuse_unavailable(lost, upsert.changes.keep)
         deletes = not upsert.soft_deletes and bool(pc.any(upsert.changes.deleted).as_py())
         if upsert.truncates:
             rows, missing = _without_unavailable(upsert)
             self._refuse_unavailable(missing, upsert.changes.keep)
             rows = rows.filter(pc.invert(upsert.changes.deleted)) if deletes else rows
-            return self._count_unavailable(self._append(rows, commit, overwrite=True), missing + upsert.changes.unavailable)
+            written = self._written(upsert.columns, rows.column_names)
+            landed = self._append(rows, written, commit, overwrite=True)
+            return self._count_unavailable(landed, missing + lost + upsert.changes.unavailable)
         if not upsert.rows.num_rows:
-            return self._append(upsert.rows, commit, overwrite=False)
-        return self._merge(upsert, commit, deletes=deletes)
+            return self.append(upsert.rows, commit)
+        return self._count_unavailable(self._merge(upsert, commit, deletes=deletes), lost)
 
     def stored_ends(self) -> Mapping[TopicPartition, int]:
-        return self._committed_offsets(()).ends
+        """Also of a table that :meth:`load` refuses, because new offsets are the way out."""
+        state = self._history.read()
+        return {} if state is None else self._history.committed_offsets(state, ()).ends
 
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        if not offsets or self._columns() is None:
+        state = self._history.read()
+        if not offsets or state is None:
             return
-        committed = self._committed_offsets(list(offsets))
+        committed = self._history.committed_offsets(state, list(offsets))
         document = TableCommit(self._connector, next_sequence(committed), {}, {**committed.ends, **offsets})
-        self._clear_last_version()
-        with self._commit_lock.held(), self._commit_settings(document):
-            self._session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ('sluice.reset' = '{document.sequence}')")
+        # A write without rows, because it takes a sequence number: a task that still runs then fails to commit with the same one.
+        columns = {name: type_ for name, type_ in state.layout.columns.items() if name not in state.computed_columns}
+        writer = self._writer(self._session.createDataFrame([], ddl(columns)), document)
+        with self._commit_lock.held():
+            writer.save(self.path)
         if self._session.conf.get(_LAST_COMMIT, None) is None:
             raise RetriableError(f"{self._place}: a task committed at the same time; stop the connector first")
 
@@ -171,71 +195,56 @@ class DeltaSqlTable:
     def progress(self) -> Mapping[str, Any]:
         return dict(self._figures)
 
-    # -- reading -------------------------------------------------------------------------------------------------------
-
-    def _columns(self) -> Columns | None:
-        """The table's columns, or None when the table does not exist."""
-        try:
-            schema = self._session.read.format("delta").load(self.path).schema
-        except Exception as e:
-            if error_condition(e).partition(".")[0] in _ABSENT or "is not a Delta table" in str(e):
-                return None
-            raise
-        return {f["name"]: arrow_type(f["type"]) for f in json.loads(schema.json())["fields"]}
-
-    def _partition_columns(self) -> tuple[str, ...]:
-        (row,) = self._session.sql(f"DESCRIBE DETAIL {self._name}").select("partitionColumns").collect()
-        return tuple(row[0])
-
-    def _committed_offsets(self, partitions: Collection[TopicPartition]) -> CommittedOffsets:
-        """Reads the committed offsets of these partitions from the table's history, newest commits first, as far as needed.
-
-        History covers ``delta.logRetentionDuration`` (30 days). Every commit of a task names all its partitions, so offsets are
-        missing only if the connector has not written to the table for that long; then the consumer group's offsets apply. The
-        sequence goes on all the same, because the table's state has it. Raises ConnectError for a table that the worker writes.
-        """
-        versions = read_application_versions(self._log, self._place)
-        refuse_written_by_worker(StoredOffsets(versions, self._connector), self._place)
-        committed_offsets = CommittedOffsets()
-        for depth in _DEPTHS:
-            limit = "" if depth is None else f" LIMIT {depth}"
-            rows = self._session.sql(f"DESCRIBE HISTORY {self._name}{limit}").select("userMetadata").collect()
-            committed_offsets = collect_committed_offsets((row["userMetadata"] for row in rows), self._connector)
-            if committed_offsets.covers(partitions) or depth is None or len(rows) < depth:
-                break
-            if not partitions and depth != _DEPTHS[0]:
-                break  # the caller asked only whether this connector writes to the table
-        if self._app_id in versions:
-            committed_offsets.sequence = max(committed_offsets.sequence or 0, versions[self._app_id])
-        return committed_offsets
-
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def _append(self, rows: pa.Table, commit: OffsetCommit, *, overwrite: bool) -> int | None:
-        """Appends rows, or replaces all rows by them."""
+    def _computed_columns(self) -> frozenset[str]:
+        return frozenset() if self._history.known is None else self._history.known.computed_columns
+
+    def _without_computed(self, rows: pa.Table) -> pa.Table:
+        """Leaves computed columns to Spark, unless a row has a value of its own there. Delta refuses identity columns otherwise,
+        even without rows."""
+        names = self._computed_columns().intersection(rows.column_names)
+        return rows.drop_columns([name for name in names if rows[name].null_count == rows.num_rows])
+
+    def _left_to_spark(self, upsert: Upsert) -> Upsert:
+        rows, changes = self._without_computed(upsert.rows), upsert.changes
+        keep = {name: mask for name, mask in changes.keep.items() if name in rows.column_names}
+        return replace(upsert, rows=rows, changes=replace(changes, keep=keep))
+
+    def _written(self, columns: Columns, present: Collection[str]) -> Columns:
+        return {name: columns[name] for name in written_columns(columns, present, self._computed_columns())}
+
+    def _append(self, rows: pa.Table, columns: Columns, commit: OffsetCommit, *, overwrite: bool) -> int | None:
+        """Appends rows, or replaces all rows by them. They are null in ``columns`` that they lack."""
         document = self._document(commit)
-        columns = {f.name: f.type for f in rows.schema}
         with self._staging.write(rows) as staged:
             crash_points.point("spark.staged")
-            self._clear_last_version()
-            writer = (
-                self._read(staged.uri, columns)
-                .write.format("delta")
-                .mode("overwrite" if overwrite else "append")
-                .option("txnAppId", self._app_id)
-                .option("txnVersion", str(document.sequence))
-                .option("userMetadata", document.to_json())
-            )
+            writer = self._writer(self._read(staged.uri, columns), document, overwrite=overwrite)
             with self._commit_lock.held():
+                newest = self._history.follow()
+                if commit.is_alone and _writers(newest) != _writers(self._loaded):
+                    return None
                 writer.save(self.path)
         return self._landed(document)
+
+    def _writer(self, frame: DataFrame, document: TableCommit, *, overwrite: bool = False) -> DataFrameWriter:
+        self._clear_last_version()
+        return (
+            frame.write.format("delta")
+            .mode("overwrite" if overwrite else "append")
+            # A truncate empties all partitions, also those that get no rows, whatever the session's setting is.
+            .option("partitionOverwriteMode", "static")
+            .option("txnAppId", self._app_id)
+            .option("txnVersion", str(document.sequence))
+            .option("userMetadata", document.to_json())
+        )
 
     def _merge(self, upsert: Upsert, commit: OffsetCommit, *, deletes: bool) -> int | None:
         """Always a MERGE, even if no key can be in the table: Delta checks only what a MERGE reads for rows that another writer
         has added since."""
         document = self._document(commit)
         keep = {n: m for n, m in upsert.changes.keep.items() if pc.any(m).as_py()}
-        rows = upsert.rows
+        rows, present = upsert.rows, set(upsert.rows.column_names)
         if deletes:
             rows = rows.append_column(DELETE_FLAG, upsert.changes.deleted)
         for column, mask in keep.items():
@@ -249,8 +258,8 @@ class DeltaSqlTable:
             self._name,
             self._source_view,
             upsert.keys,
-            list(upsert.columns),
-            set(upsert.rows.column_names),
+            list(self._written(upsert.columns, present)),
+            present,
             keep.keys(),
             key_bounds(upsert.rows[upsert.keys[0]]),
             deletes=deletes,
@@ -266,6 +275,7 @@ class DeltaSqlTable:
                     missing = self._find_missing(upsert)
                     self._refuse_unavailable(missing, keep)
                 with self._commit_lock.held(), self._commit_settings(document):
+                    self._history.follow()
                     self._session.sql(statement)
             finally:
                 self._session.catalog.dropTempView(self._source_view)
@@ -303,7 +313,7 @@ class DeltaSqlTable:
         return int(version)
 
     def _read(self, staged: str, columns: Columns) -> DataFrame:
-        # With a given schema, Spark opens no file before it writes.
+        # With a given schema, Spark opens no file before it writes, and a column that the file lacks is null.
         return self._session.read.schema(ddl(columns)).parquet(staged)
 
     @contextlib.contextmanager
@@ -322,6 +332,23 @@ class DeltaSqlTable:
         self._session.conf.unset(_LAST_COMMIT)
 
 
+def _without_moved(upsert: Upsert, computed: Collection[str]) -> tuple[Upsert, int]:
+    """The upsert with null instead of values that only the table's row of an old key has, which a MERGE does not see; and how
+    many of them are unavailable."""
+    moved = has_moved(upsert.changes.meta)
+    if not moved.any():
+        return upsert, 0
+    rows, changes, stays = upsert.rows, upsert.changes, pa.chunked_array([pa.array(~moved)])
+    keep = dict(changes.keep)
+    if upsert.soft_deletes:  # a deleted row keeps the columns that no change has, if they are its own
+        for name in upsert.columns.keys() - {*rows.column_names, *computed}:
+            rows = rows.append_column(name, pa.nulls(rows.num_rows, upsert.columns[name]))
+            keep[name] = changes.deleted
+    count = sum(pc.sum(pc.and_not(changes.unavailable_in(name), stays)).as_py() or 0 for name in changes.keep)
+    keep = {name: pc.and_(mask, stays) for name, mask in keep.items()}
+    return replace(upsert, rows=rows, changes=replace(changes, keep=keep)), count
+
+
 def _without_unavailable(upsert: Upsert) -> tuple[pa.Table, int]:
     """The rows, with null instead of unavailable values, for a table without rows; and the number of those values."""
     rows, count = upsert.rows, 0
@@ -331,3 +358,7 @@ def _without_unavailable(upsert: Upsert) -> tuple[pa.Table, int]:
         null = pa.scalar(None, rows[name].type)
         rows = rows.set_column(rows.column_names.index(name), name, pc.if_else(mask, null, rows[name]))
     return rows, count
+
+
+def _writers(state: LogState | None) -> Mapping[str, int]:
+    return {} if state is None else ids_of_connectors(state.transactions)

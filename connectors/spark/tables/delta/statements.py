@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from connectors.spark.plan.evolution import contains_timestamp_ntz, contains_variant, sql_type
-from connectors.spark.plan.sql import table_at
+from connectors.spark.plan.sql import literal, table_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,3 +35,9 @@ def widen_columns(session: SparkSession, path: str, widened: list[tuple[str, pa.
     session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     for name, type_ in widened:
         session.sql(f"ALTER TABLE {table} ALTER COLUMN {name} TYPE {sql_type(type_)}")
+
+
+def set_properties(session: SparkSession, path: str, properties: Mapping[str, str]) -> None:
+    """Sets properties of the table, in a separate commit without records."""
+    listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
+    session.sql(f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ({listed})")

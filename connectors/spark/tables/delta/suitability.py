@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from connectors.spark.config_keys import COLUMN_MAPPING
 from connectors.spark.plan.evolution import quote, sql_type
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.files.partition_values import has_text
@@ -37,7 +38,7 @@ _CATALOG_FEATURES = {"catalogManaged", "catalogOwned", "catalogOwned-preview", "
 """A catalog makes the commits of the table. Without them, it would lose the table."""
 _TYPE_CHANGES = "delta.typeChanges"
 _ALLOWED_METADATA = {"comment", _TYPE_CHANGES}
-_MAPPING, _MAPPED_METADATA = "delta.columnMapping.mode", "delta.columnMapping."
+_MAPPED_METADATA = "delta.columnMapping."
 _CONSTRAINT = "delta.constraints."
 _VECTORS = "delta.enableDeletionVectors"
 _ALLOWED_PROPERTIES = (
@@ -108,8 +109,8 @@ def find_property_obstacles(settings: Mapping[str, str], *, upserts: bool) -> It
             continue
         if key.startswith(_CONSTRAINT):
             remedy = f"DROP CONSTRAINT {quote(key.removeprefix(_CONSTRAINT))}"
-        elif key == _MAPPING or value == "true":
-            remedy = f"SET TBLPROPERTIES ('{key}' = '{'none' if key == _MAPPING else 'false'}')"
+        elif key == COLUMN_MAPPING or value == "true":
+            remedy = f"SET TBLPROPERTIES ('{key}' = '{'none' if key == COLUMN_MAPPING else 'false'}')"
         else:
             remedy = f"UNSET TBLPROPERTIES ('{key}')"
         yield Obstacle(f"it has {key}", remedy)
@@ -131,7 +132,7 @@ def _in_features(protocol: Mapping[str, Any]) -> Iterator[Obstacle]:
 
 def _unmapped(node: Any, settings: Mapping[str, str]) -> Any:
     """A part of the schema without the metadata that goes when the column mapping of the table is turned off."""
-    if settings.get(_MAPPING, "none") == "none":
+    if settings.get(COLUMN_MAPPING, "none") == "none":
         return node
     if isinstance(node, list):
         return [_unmapped(one, settings) for one in node]

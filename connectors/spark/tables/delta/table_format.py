@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from connectors.spark.plan.evolution import Columns
+from connectors.spark.plan.row_limits import RowLimits
 from connectors.spark.s3_settings import S3Settings
 from connectors.spark.tables.application_ids import StoredOffsets, spark_writer_id
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.conflicts import UnsuitableTable, refuse_dropped
 from connectors.spark.tables.delta.added_columns import ColumnAdder, read_table_layout
-from connectors.spark.tables.delta.change import TableChange
+from connectors.spark.tables.delta.change import DeltaChange
 from connectors.spark.tables.delta.checks import (
     check_not_append_only,
     check_not_replaced,
@@ -33,7 +34,7 @@ from connectors.spark.tables.delta.key_search import KeySearch
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.log import Action, DeltaLog, LoggedCommit
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance
-from connectors.spark.tables.delta.statements import widen_columns
+from connectors.spark.tables.delta.statements import set_properties, widen_columns
 from connectors.spark.tables.delta.suitability import find_obstacles
 from connectors.spark.tables.delta.transaction import DeltaTransaction, DeltaTransactions, transaction_action
 from connectors.spark.tables.delta.view import DeltaView, read_files
@@ -42,6 +43,7 @@ from connectors.spark.tables.files.compaction import MergedFile, Source
 from connectors.spark.tables.files.indexed_files import IndexedFiles
 from connectors.spark.tables.files.key_index import Matches
 from connectors.spark.tables.files.live_files import UnreadableFile
+from connectors.spark.tables.key_property import key_properties, read_key
 from connectors.spark.tables.patch import Patch
 from connectors.spark.tables.source_order.order_state import FOLDER, OrderStateFiles
 from connectors.spark.tables.staging import local_folder, open_location
@@ -136,7 +138,8 @@ class DeltaTableFormat:
         check_retention(metadata, self.place, self.path)
         if stored:  # also if its offsets were set to the start since its last commit
             check_not_replaced(self._log, transaction.version, self._settings.connector, self.place)
-        return self._view(transaction, str(metadata["id"]), layout, versions)
+        keys = read_key(metadata.get("configuration") or {})
+        return self._view(transaction, str(metadata["id"]), layout, versions, keys)
 
     def _check_not_of_spark(self, versions: Mapping[str, int], stored: StoredOffsets) -> None:
         if spark_writer_id(self._settings.connector, self.name) in versions:
@@ -144,18 +147,24 @@ class DeltaTableFormat:
             raise UnsuitableTable("it has written rows before, whose offsets are in the table's history")
 
     def _view(
-        self, transaction: DeltaTransaction, table_id: str, layout: TableLayout, versions: Mapping[str, int]
-    ) -> DeltaView:  # fmt: skip
+        self,
+        transaction: DeltaTransaction,
+        table_id: str,
+        layout: TableLayout,
+        versions: Mapping[str, int],
+        keys: tuple[str, ...] = (),
+    ) -> DeltaView:
         return DeltaView(
             version=transaction.version,
             table_id=table_id,
             columns=layout.columns,
-            partition_columns=layout.partition_columns,
+            limits=RowLimits(layout.partition_columns, plain_names=True),
             shape=layout,
             ends=versions,
             order_state=versions.get(ORDER_STATE, 0),
             order_files=self._order_files,
             lock=self._lock,
+            keys=keys,
             layout=layout,
             transaction=transaction,
         )
@@ -178,9 +187,10 @@ class DeltaTableFormat:
 
     # -- schema --------------------------------------------------------------------------------------------------------
 
-    def create(self, columns: Columns) -> None:
+    def create(self, columns: Columns, keys: Sequence[str]) -> None:
         layout, exists = self._settings.layout, self._transactions.table_exists
         properties = file_table_properties(self._session, dict(layout.properties), upserts=self._settings.upserts)
+        properties |= key_properties(keys)
         with creation_lock(local_folder(self.path)):
             create_table(self._session, self.path, columns, layout, properties, exists, self.place, self._s3)
 
@@ -195,6 +205,10 @@ class DeltaTableFormat:
     def widen_columns(self, view: DeltaView, widened: list[tuple[str, pa.DataType]]) -> None:
         with view.lock.held():
             widen_columns(self._session, self.path, widened)
+
+    def set_keys(self, view: DeltaView, keys: Sequence[str]) -> None:
+        with view.lock.held():
+            set_properties(self._session, self.path, key_properties(keys))
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
@@ -212,8 +226,8 @@ class DeltaTableFormat:
         """Another writer has removed the file from the table, and VACUUM deleted it."""
         return isinstance(error, UnreadableFile) and self._transactions.begin().version != view.version
 
-    def write(self, view: DeltaView, patch: Patch, files: ExecutorFiles | None) -> TableChange:
-        change = TableChange(self._writer, view.layout, patch.rows, files, reads_table=not patch.is_blind)
+    def write(self, view: DeltaView, patch: Patch, files: ExecutorFiles | None) -> DeltaChange:
+        change = DeltaChange(self._writer, view.layout, patch.rows, files, reads_table=not patch.is_blind)
         with change.writing():
             if view.files is not None and not patch.is_blind:
                 change.write(patch, view.files.live)
@@ -229,12 +243,12 @@ class DeltaTableFormat:
 
         return Merging(layout.columns, write)
 
-    def write_merged(self, view: DeltaView, merged: MergedFile) -> TableChange:
-        return TableChange.of_merged(merged, self._writer, view.layout)
+    def write_merged(self, view: DeltaView, merged: MergedFile) -> DeltaChange:
+        return DeltaChange.of_merged(merged, self._writer, view.layout)
 
     # -- commits -------------------------------------------------------------------------------------------------------
 
-    def commit(self, view: DeltaView, change: TableChange, moves: Moves) -> Step[DeltaView]:
+    def commit(self, view: DeltaView, change: DeltaChange, moves: Moves) -> Step[DeltaView]:
         """One transaction identifier per partition is compared and moved: another commit of one is a conflict."""
         moved = dict(moves.ends) if moves.order_state is None else {**moves.ends, ORDER_STATE: moves.order_state}
         read = {*moves.ends, ORDER_STATE} if change.reads_table else moves.ends.keys()

@@ -1,8 +1,8 @@
 """Columns of data files as the rows of their table have them, whoever wrote the files.
 
-Files have columns under the table's names, under others, or with IDs. Writers also differ in the sizes, units, and encodings of
-types: Spark writes timestamps as INT96 unless told otherwise, and other writers have texts of other sizes, dictionaries, or
-nanoseconds.
+Files have columns under the table's names, perhaps in another case, under others, or with IDs. Writers also differ in the sizes,
+units, and encodings of types: Spark writes timestamps as INT96 unless told otherwise, and other writers have texts of other
+sizes, dictionaries, or nanoseconds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +24,7 @@ from connectors.spark.plan.stored_variants import stored_variants
 from connectors.spark.tables.files.partition_values import parse_value
 
 FIELD_ID = b"PARQUET:field_id"
+T = TypeVar("T")
 Values = Mapping[Any, Any]
 """By name or ID: the values of columns that are the same in all rows of a file."""
 
@@ -53,7 +54,8 @@ class ByName:
     """Of instants in partitions that name no zone (:func:`parse_value`)."""
 
     def fields(self, schema: pa.Schema, path: str, values: Values) -> Iterable[pa.Field]:
-        return (field for field in schema if field.name not in values)
+        repeated = {str(name).lower() for name in values}
+        return (field for field in schema if field.name.lower() not in repeated)
 
     def absent(self, field: pa.Field, type_: pa.DataType, values: Values) -> pa.Scalar | None:
         if field.name not in values:
@@ -111,7 +113,7 @@ class ColumnsInFile:
     @property
     def names(self) -> Sequence[str]:
         """The names of the file's columns that are needed."""
-        found = (self.stored.get(_key(column.in_files)) for column in self.wanted.columns)
+        found = (_find(self.stored, column.in_files) for column in self.wanted.columns)
         return [field.name for field in found if field is not None]
 
     @property
@@ -124,7 +126,7 @@ class ColumnsInFile:
         found = {}
         for column in self.wanted.columns:
             key = _key(column.in_files)
-            stored = self.stored.get(key)
+            stored = _find(self.stored, column.in_files)
             if stored is None:
                 found[column.name] = self._absent(column.in_files, column.type, rows.num_rows, self.values)
             elif stored.type == column.in_files.type == column.type and (isinstance(key, str) or not is_nested(column.type)):
@@ -172,7 +174,7 @@ class ColumnsInFile:
         places = {key: place for place, field in enumerate(stored) for key in _keys_of(field)}
         parts = []
         for field, member in zip(wanted, type_, strict=True):
-            place = places.get(_key(field))
+            place = _find(places, field)
             if place is None:
                 parts.append(self._absent(field, member.type, len(array), {}))
             else:
@@ -195,6 +197,19 @@ def _key(field: pa.Field) -> int | str:
     """What a wanted field is found by."""
     number = field_id(field)
     return field.name if number is None else number
+
+
+def _find(stored: Mapping[int | str, T], wanted: pa.Field) -> T | None:
+    """What is stored for a wanted field. A name is found in another case, too, as Spark does. Raises UnreadableColumn for one
+    that the file has in several cases, none of which is the wanted one."""
+    key = _key(wanted)
+    found = stored.get(key)
+    if found is not None or not isinstance(key, str):
+        return found
+    same = [name for name in stored if isinstance(name, str) and name.lower() == key.lower()]
+    if len(same) > 1:
+        raise UnreadableColumn(f"the file has several columns {key} that differ only in case: {', '.join(same)}")
+    return stored[same[0]] if same else None
 
 
 def _keys_of(field: pa.Field) -> Sequence[int | str]:

@@ -19,7 +19,13 @@ PartitionValues = Mapping[str, str | None]
 """By partition column: the text of its value; None for null."""
 
 _DAY_US = 86_400_000_000
-_MOMENT = re.compile(r"([+-]?)(\d{4,7})-(\d\d?)-(\d\d?)(?:[ T](\d\d?):(\d\d?):(\d\d?)(?:\.(\d{1,6}))?)?Z?", re.ASCII)
+_MOMENT = re.compile(
+    r"([+-]?)(\d{4,7})-(\d\d?)-(\d\d?)(?:[ T]([01]?\d|2[0-3]):([0-5]?\d)(?::([0-5]?\d)(?:\.(\d{1,6}))?)?)?Z?", re.ASCII
+)
+# Python's numbers may have blanks, underscores, and digits of other scripts.
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_NO_DIGITS = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE | re.ASCII)
 
 
 def has_text(type_: pa.DataType) -> bool:
@@ -73,8 +79,8 @@ def parse_value(text: str | None, type_: pa.DataType, column: str, *, assumes_ut
     if not text:
         return pa.scalar(None, type_)
     try:
-        value = _parse(text, type_)
-    except (ValueError, ArithmeticError, pa.ArrowException) as e:
+        value = parse_text(text, type_)
+    except ValueError as e:
         raise ConnectError(f"the partition value {text!r} of column {column} is not of the type {sql_type(type_)}: {e}") from e
     if pa.types.is_timestamp(type_) and type_.tz and not text.endswith("Z") and not assumes_utc:
         raise ConnectError(
@@ -83,6 +89,14 @@ def parse_value(text: str | None, type_: pa.DataType, column: str, *, assumes_ut
             f"(spark.sql.session.timeZone): UPDATE <table> SET {quote(column)} = {quote(column)}"
         )
     return value
+
+
+def parse_text(text: str, type_: pa.DataType) -> pa.Scalar:
+    """The value of a text of this type, an instant without a zone in UTC. Raises ValueError."""
+    try:
+        return _parse(text, type_)
+    except (ArithmeticError, pa.ArrowException) as e:
+        raise ValueError(str(e)) from e
 
 
 def _parse(text: str, type_: pa.DataType) -> pa.Scalar:
@@ -96,12 +110,18 @@ def _parse(text: str, type_: pa.DataType) -> pa.Scalar:
             raise ValueError("expected true or false")
         return pa.scalar(text.lower() == "true")
     if t.is_integer(type_):
-        return pa.scalar(int(text), type_)
+        return pa.scalar(int(_require(text, _INTEGER.fullmatch(text), "an integer")), type_)
     if t.is_floating(type_):
-        return pa.scalar(float(text), type_)
+        return pa.scalar(float(_require(text, _DECIMAL.fullmatch(text) or _NO_DIGITS.fullmatch(text), "a number")), type_)
     if t.is_decimal(type_):
-        return pa.scalar(decimal.Decimal(text), type_)
+        return pa.scalar(decimal.Decimal(_require(text, _DECIMAL.fullmatch(text), "a number")), type_)
     return pa.scalar(text, type_)
+
+
+def _require(text: str, found: re.Match[str] | None, expected: str) -> str:
+    if found is None:
+        raise ValueError(f"expected {expected}")
+    return text
 
 
 def _moment_us(text: str) -> int:

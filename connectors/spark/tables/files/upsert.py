@@ -38,17 +38,22 @@ class UpsertPlan:
 
 def find_kept_rows(upsert: Upsert, matches: Matches, find: Find) -> Matches:
     """The rows of the table that have the kept values: those of the same keys, or of old keys after a change of the key."""
-    at = np.flatnonzero(has_moved(upsert.changes.meta) & ~upsert.changes.deleted.to_numpy())
+    moved = has_moved(upsert.changes.meta)
+    if upsert.keeps_versions:  # the closed copy is that of the version of its own key
+        moved &= ~upsert.changes.deleted.to_numpy()
+    at = np.flatnonzero(moved)
     if not len(at):
         return matches
     old_keys = as_array(upsert.changes.meta[OLD_KEY]).take(pa.array(at))
-    columns = {name: pc.struct_field(old_keys, name) for name in upsert.keys if name != CURRENT}
-    rows = pa.table(columns)
+    rows = pa.table({name: pc.struct_field(old_keys, name) for name in upsert.keys if name != CURRENT})
+    is_known = functools.reduce(np.logical_and, [column.is_valid().to_numpy() for column in rows.columns])
+    rows, known = rows.filter(pa.array(is_known)), at[is_known]
     if upsert.keeps_versions:
-        rows = rows.append_column(CURRENT, pa.array(np.ones(len(at), bool)))
-    found, others = find(rows), matches.filter(~np.isin(matches.keys, at))
+        rows = rows.append_column(CURRENT, pa.array(np.ones(len(known), bool)))
+    found = find(rows) if len(known) else Matches.empty()
+    others = matches.filter(~np.isin(matches.keys, at))
     return Matches(
-        np.concatenate([others.keys, at[found.keys]]),
+        np.concatenate([others.keys, known[found.keys]]),
         np.concatenate([others.files, found.files]),
         np.concatenate([others.rows, found.rows]),
     )

@@ -16,6 +16,7 @@ import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.ExpireSnapshots;
 import org.apache.iceberg.FileMetadata;
 import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.Metrics;
 import org.apache.iceberg.MetricsConfig;
 import org.apache.iceberg.OverwriteFiles;
@@ -32,6 +33,7 @@ import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.SnapshotUpdate;
 import org.apache.iceberg.StructLike;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.TableUtil;
 import org.apache.iceberg.UpdateProperties;
 import org.apache.iceberg.UpdateSchema;
@@ -45,6 +47,7 @@ import org.apache.iceberg.exceptions.CommitStateUnknownException;
 import org.apache.iceberg.exceptions.ForbiddenException;
 import org.apache.iceberg.exceptions.NoSuchNamespaceException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.exceptions.NotFoundException;
 import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.hadoop.HadoopTables;
@@ -479,16 +482,26 @@ public class IcebergTables {
     } catch (CommitFailedException e) {
       return refused(table, branch, change, leftovers, isLockFailure(e) ? "unlocked" : "conflict", e);
     } catch (IllegalArgumentException e) {
-      // Iceberg refuses it as an argument if the snapshot that the change is based on has expired since.
-      table.refresh();
-      long base = at(change, "base").asLong();
-      if (base == 0 || isAncestor(table, branch, base)) {
-        throw e;
-      }
-      return refused(table, branch, change, leftovers, "conflict", e);
+      return refusedWithoutBase(table, branch, change, leftovers, e);
+    } catch (NotFoundException e) {
+      return refusedWithoutBase(table, branch, change, leftovers, e);
     }
     leftovers.delete(table);
     return answer(own(table, change));
+  }
+
+  /**
+   * Answers as refused does if the snapshot that the change is based on has expired since: then Iceberg refuses it as an argument,
+   * or misses the manifests of those that came next. Otherwise throws the error.
+   */
+  private static String refusedWithoutBase(Table table, String branch, JsonNode change, Leftovers leftovers, RuntimeException e)
+      throws Exception {
+    table.refresh();
+    long base = at(change, "base").asLong();
+    if (base == 0 || isAncestor(table, branch, base)) {
+      throw e;
+    }
+    return refused(table, branch, change, leftovers, "conflict", e);
   }
 
   /**
@@ -548,7 +561,8 @@ public class IcebergTables {
       update.set((String) entry.getKey(), ((JsonNode) entry.getValue()).asText());
     }
     update.toBranch(branch);
-    return (SnapshotUpdate) update.validateWith(new UnmovedOffsets(at(change, "expected").asLong()));
+    return (SnapshotUpdate) update.validateWith(
+        new UnmovedOffsets(((HasTableOperations) table).operations(), at(change, "expected").asLong(), at(change, "schema").asInt()));
   }
 
   /** The catalog behind Spark's cache of tables, which hides what else it can do. */
@@ -673,12 +687,19 @@ public class IcebergTables {
     }
   }
 
-  /** Refuses a commit if the offsets in the table are not those of the expected snapshot (0: none). */
+  /**
+   * Refuses a commit if the offsets in the table are not those of the expected snapshot (0: none), or if the files have other
+   * columns: rows would have the defaults of columns that were added since.
+   */
   private static class UnmovedOffsets implements SnapshotAncestryValidator {
+    private final TableOperations operations;
     private final long expected;
+    private final int schema;
 
-    UnmovedOffsets(long expected) {
+    UnmovedOffsets(TableOperations operations, long expected, int schema) {
+      this.operations = operations;
       this.expected = expected;
+      this.schema = schema;
     }
 
     public Boolean apply(Iterable snapshots) {
@@ -686,6 +707,9 @@ public class IcebergTables {
     }
 
     public boolean validate(Iterable snapshots) {
+      if (this.operations.current().currentSchemaId() != this.schema) {
+        return false;
+      }
       for (Iterator i = snapshots.iterator(); i.hasNext(); ) {
         Snapshot at = (Snapshot) i.next();
         if (replacesRows(at)) {
@@ -702,7 +726,7 @@ public class IcebergTables {
     }
 
     public String errorMessage() {
-      return "another task has committed offsets, or somebody has replaced the rows";
+      return "another task has committed offsets, or somebody has replaced the rows or changed the columns";
     }
   }
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from connect.errors import DataError
+from connectors.spark.plan.row_limits import find_missing, with_requirements
 from connectors.spark.plan.stored_variants import for_file
 from connectors.spark.tables.files.file_writer import FileWriter
 from connectors.spark.tables.iceberg.file_format import LINEAGE, LINEAGE_FIELDS
@@ -33,14 +34,17 @@ class IcebergFileWriter:
         self._folder = folder
         self._schema = schema
         self._spec_id = spec_id
-        self._required = [field["name"] for field in schema["fields"] if field.get("required")]
+        self._required = with_requirements(schema["fields"])
 
     def write(self, rows: pa.Table, partition: Values, spec_id: int | None = None) -> Entry:
         """Writes the rows of one partition into a file; returns its entry. Until that is committed, the file belongs to nobody.
 
         Raises DataError when a required column has no value.
         """
-        self._check_required(rows)
+        missing = find_missing(rows, self._required)
+        if missing is not None:
+            path, row = missing
+            raise DataError(f"column {path} is required in the table, and null in the records", row)
         path = self._new_path("parquet")
         return self._entry(path, self._files.write(path, self._file_rows(rows)), partition, spec_id)
 
@@ -59,14 +63,6 @@ class IcebergFileWriter:
     def delete(self, paths: Iterable[str]) -> None:
         """Deletes files that certainly no commit names."""
         self._files.delete(paths)
-
-    def _check_required(self, rows: pa.Table) -> None:
-        for name in self._required:
-            if name not in rows.column_names:
-                raise DataError(f"column {name} is required in the table, and the records do not have it", 0)
-            if rows[name].null_count:
-                index = rows[name].is_null().to_pylist().index(True)
-                raise DataError(f"column {name} is required in the table, and null in the records", index)
 
     def _file_rows(self, rows: pa.Table) -> pa.Table:
         """The rows with the IDs of their fields, and with null in columns that they lack and readers would take the initial

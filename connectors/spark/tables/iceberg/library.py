@@ -20,7 +20,22 @@ if TYPE_CHECKING:
 
 _CLASS = "sluice.spark.IcebergTables"
 _SOURCE = Path(__file__).with_name("IcebergTables.java")
+_DAMAGE = (
+    "com.fasterxml.jackson.",
+    "ChecksumException",
+    "org.apache.iceberg.exceptions.NotFoundException",
+    "Metadata file for version",
+    "Cannot parse",
+    "Cannot read unsupported version",
+)
+"""What Iceberg says of a metadata file that is damaged, missing, or of a newer version of its format."""
 _REMEDY = "run 'sluice setup --iceberg' and restart the worker, or add Iceberg's JAR to spark.jars"
+
+
+def is_unreadable_metadata(error: BaseException) -> bool:
+    """Whether Iceberg cannot read the metadata file of a table. What a catalog answers is none."""
+    text = str(error)
+    return "RESTException" not in text and any(sign in text for sign in _DAMAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +130,11 @@ class IcebergHandle:
     def uuid(self) -> str:
         """Of the table when it was loaded."""
         return self._uuid
+
+    def property_names(self) -> list[str]:
+        """The properties of the newest state."""
+        self._table.refresh()
+        return [str(name) for name in self._table.properties()]
 
     def history(self, since: int) -> Json:
         found: Json = json.loads(self._java.history(self._table, self._branch, since))

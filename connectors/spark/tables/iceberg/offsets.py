@@ -78,6 +78,13 @@ def find_offsets(history: Iterable[Json]) -> TableOffsets | None:
     return None
 
 
+def names_connector(properties: Iterable[str], history: Iterable[Json], connector: str) -> bool:
+    """Whether a table may have offsets of a connector, by its properties and the history of its main branch."""
+    mark, offsets = WRITER + connector, find_offsets(history)
+    has_mark = any(name == mark or name.startswith(f"{mark}@") for name in properties)
+    return has_mark or (offsets is not None and bool(offsets.of(connector)))
+
+
 _EFFECTS = {"append": Effect.ADDS_ROWS, "replace": Effect.REARRANGES}
 
 

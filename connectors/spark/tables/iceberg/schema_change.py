@@ -11,7 +11,7 @@ import pyarrow as pa
 from connect.errors import SchemaError
 from connectors.spark.plan.evolution import Columns, contains_variant, missing_columns
 from connectors.spark.tables.iceberg.defaults import default_to_json
-from connectors.spark.tables.iceberg.types import INITIAL, Json, as_stored, new_schema, primitive_name, read_columns
+from connectors.spark.tables.iceberg.types import INITIAL, Json, as_stored, new_schema, primitive_name
 
 log = logging.getLogger(__name__)
 
@@ -29,10 +29,9 @@ def columns_to_add(known: Columns, wanted: Columns, defaults: Mapping[str, pa.Sc
     if format_version < _VERSION:
         _check_types(missing_columns(known, wanted), format_version, place)
     schema = new_schema(as_stored({name: type_ for name, type_ in wanted.items() if known.get(name) != type_}))
-    columns = read_columns(schema)
     for field in schema["fields"] if format_version >= _VERSION else ():
         if field["name"] in defaults and field["name"] not in known:
-            value = default_to_json(defaults[field["name"]].cast(columns[field["name"]]))
+            value = default_to_json(defaults[field["name"]])
             if value is not None:
                 field[INITIAL] = value
     _warn_of_unset(schema, defaults, place)

@@ -36,6 +36,7 @@ from connectors.spark.tables.iceberg.offsets import WRITER, TableOffsets, find_o
 from connectors.spark.tables.iceberg.schema_change import columns_to_add, types_to_change
 from connectors.spark.tables.iceberg.types import Json
 from connectors.spark.tables.iceberg.view import IcebergView, describe, has_branches, moved, shape_of
+from connectors.spark.tables.key_property import key_properties
 from connectors.spark.tables.patch import Patch
 from connectors.spark.tables.staging import local_folder, open_location
 from connectors.spark.tables.table import Defaults
@@ -177,7 +178,8 @@ class IcebergTableFormat:
                 if not _collect(handle.changes(int(snapshot["id"])), live, adds, removes):
                     return None
         except Exception:
-            if self._has_expired(int(newer[0]["id"])):
+            # Tables expire the oldest ones first; the newest one is gone after a rollback.
+            if any(self._has_expired(int(snapshot["id"])) for snapshot in (newer[-1], newer[0])):
                 return None
             raise
         return list(adds.values()), list(removes.values())
@@ -206,11 +208,11 @@ class IcebergTableFormat:
 
     # -- schema --------------------------------------------------------------------------------------------------------
 
-    def create(self, columns: Columns) -> None:
+    def create(self, columns: Columns, keys: Sequence[str]) -> None:
         with creation_lock(None if self._table.catalog else local_folder(self.path)):
             self._open()
             assert self._library is not None
-            create_table(self._library, self._table, columns, self._settings.layout)
+            create_table(self._library, self._table, columns, self._settings.layout, keys)
             self._handle = None
 
     def add_columns(
@@ -223,6 +225,11 @@ class IcebergTableFormat:
     def widen_columns(self, view: IcebergView, widened: list[tuple[str, pa.DataType]]) -> None:
         with view.lock.held():
             self._opened().change_types(types_to_change(widened))
+
+    def set_keys(self, view: IcebergView, keys: Sequence[str]) -> None:
+        with view.lock.held():
+            for name, value in key_properties(keys).items():
+                self._opened().set_property(name, value)
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
@@ -255,14 +262,16 @@ class IcebergTableFormat:
         written = set() if files is None else {file.entry.get("schema") for file in files.remaining()}
         if written - {view.state["schema"].get("schema-id")}:
             raise RetriableError(f"{self.place} has got another schema since Spark's executors wrote files for it")
-        change = IcebergChange(view.writer, view.partitioning, patch.rows, files)
+        change = IcebergChange(
+            view.writer, view.partitioning, patch.rows, files, columns=view.columns, has_vectors=view.has_vectors
+        )
         with change.writing():
             if view.files is None or patch.is_blind:
                 change.write_rows()
                 return change
             if patch.update is not None:
                 self._read_lineage(view, view.files.live.by_path.values())
-            change.write(patch, view.files.live, view.columns, has_vectors=view.has_vectors)
+            change.write(patch, view.files.live)
         change.kind = "overwrite" if (change.removed or change.vectors) and not view.has_vectors else "delta"
         return change
 
@@ -293,7 +302,7 @@ class IcebergTableFormat:
     def commit(self, view: IcebergView, change: IcebergChange, moves: Moves) -> Step[IcebergView]:
         """The whole offsets document is compared, and made anew: the library commits on top of newer snapshots of others."""
         offsets = view.offsets.next_summary(self._settings.connector, moves.ends, moves.ranges, moves.order_state)
-        request, handle = change.request(view.version, offsets), self._opened()
+        request, handle = change.request(view.version, view.state["schema"]["schema-id"], offsets), self._opened()
         with self._watched():
             answer = handle.commit(request)
             if moves.ends and self._mark not in view.state["properties"]:

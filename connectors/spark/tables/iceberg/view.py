@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 
 from pyarrow import fs
 
+from connectors.spark.plan.row_limits import RowLimits, with_requirements
 from connectors.spark.tables.iceberg.columns import NAME_MAPPING
 from connectors.spark.tables.iceberg.data_files import IcebergFileWriter
 from connectors.spark.tables.iceberg.offsets import WRITER, TableOffsets
 from connectors.spark.tables.iceberg.partitioning import Partitioning
 from connectors.spark.tables.iceberg.types import Json, read_columns
+from connectors.spark.tables.key_property import KEY_PROPERTY, read_key
 from connectors.spark.tables.source_order.order_state import FOLDER, OrderStateFiles
 from connectors.spark.tables.staging import local_folder, path_in_file_system
 from connectors.spark.tables.table_format import View
@@ -40,9 +42,9 @@ class IcebergView(View):
 
 
 def shape_of(state: Json) -> object:
-    """What decides how files are written and read: another name mapping has them have other columns."""
+    """What decides which files are written, and how they are read: another name mapping has them have other columns."""
     parts = tuple(state[part] for part in ("schema", "spec", "format", "location", "data"))
-    return (*parts, state["properties"].get(NAME_MAPPING))
+    return (*parts, *(state["properties"].get(name) for name in (NAME_MAPPING, KEY_PROPERTY)))
 
 
 def has_branches(state: Json) -> bool:
@@ -60,12 +62,13 @@ def describe(state: Json, offsets: TableOffsets, files: fs.FileSystem, row_group
         version=int(state.get("snapshot", 0)),
         table_id=state["uuid"],
         columns=read_columns(state["schema"]),
-        partition_columns=tuple(dict.fromkeys(partitioning.columns)),
+        limits=RowLimits(tuple(dict.fromkeys(partitioning.columns)), with_requirements(state["schema"]["fields"])),
         shape=shape_of(state),
         ends=offsets.of_all(),
         order_state=offsets.order_state,
         order_files=order_files,
         lock=commit_lock(local_folder(f"{state['location']}/metadata")),
+        keys=read_key(state["properties"]),
         state=state,
         sequence=int(state.get("sequence", 0)),
         offsets=offsets,

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from connect import crash_points
 from connect.errors import ConnectError, RetriableError, SchemaError
 from connect.record import TopicPartition
-from connectors.spark.errors import explain
+from connectors.spark.errors import explain, is_damaged_parquet
 from connectors.spark.plan.evolution import Columns, cast_column
 from connectors.spark.s3_settings import S3Settings
 from connectors.spark.tables.application_ids import Identify, known_identity, require_same_topic
@@ -33,6 +33,7 @@ from connectors.spark.tables.parquet.links import (
     is_of_earlier_release,
     newest_links,
     parse_footer,
+    parse_link,
 )
 from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
 
@@ -63,7 +64,8 @@ class ParquetTable:
         for footer in self._load(partitions):
             present = self._identify(footer.partition.topic)
             if footer.identity is not None and present is not None and footer.after.has_offset:
-                require_same_topic(self._path, footer.partition, footer.after.offset, footer.identity, present)
+                claim = f"table {self._path} holds {footer.partition} up to offset {footer.after.offset}"
+                require_same_topic(claim, footer.partition.topic, footer.identity, present)
         return TableState(self._columns or None, self._known_ends(), one_partition=True)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
@@ -74,6 +76,9 @@ class ParquetTable:
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         raise ConnectError("the columns of a Parquet table cannot be widened")
+
+    def set_keys(self, keys: Sequence[str]) -> None:
+        """Does nothing: rows that are only appended have no key."""
 
     def file_target(self) -> None:
         return None
@@ -96,6 +101,30 @@ class ParquetTable:
 
     def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
         raise ConnectError("a Parquet table can only append")
+
+    def has_own_files(self) -> bool:
+        """Whether the connector has written to the table. Raises ConnectError if damaged files, or files of an earlier release,
+        may be its own, and OSError."""
+        names = self._files.names_in("")
+        links = [link for name in names if (link := parse_link(name)) is not None]
+        damaged: dict[str, ConnectError] = {}
+        known: set[str] = set()
+        # Each file of a chain tells whose it is.
+        for link in sorted(links, key=lambda link: link.at, reverse=True):
+            if link.chain in known:
+                continue
+            try:
+                footer = self._read_footer(link)
+            except ConnectError as e:
+                damaged[link.chain] = e
+                continue
+            if footer.connector == self._connector:
+                return True
+            known.add(link.chain)
+        for chain in damaged.keys() - known:
+            raise damaged[chain]
+        self._refuse_earlier_kind(names)
+        return False
 
     def stored_ends(self) -> Mapping[TopicPartition, int]:
         self._load(())
@@ -166,7 +195,9 @@ class ParquetTable:
         with self._files.open_input(link.name) as file:
             try:
                 metadata = pq.read_metadata(file).metadata
-            except pa.ArrowInvalid as e:
+            except (pa.ArrowInvalid, OSError) as e:
+                if isinstance(e, OSError) and not is_damaged_parquet(e):
+                    raise
                 raise ConnectError(f"the file {self._path}/{link.name} is damaged ({e}): restore it from a backup") from e
             return parse_footer(metadata, f"{self._path}/{link.name}")
 

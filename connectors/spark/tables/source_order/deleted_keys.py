@@ -20,6 +20,7 @@ from connectors.spark.tables.source_order.order_state import (
     POSITION,
     DeletedKeysFile,
     KeyTypes,
+    LastTruncate,
     OrderState,
     OrderStateFiles,
 )
@@ -35,7 +36,7 @@ _CLEANING_S = 3600
 class DeletedKeys:
     """A cache of the newest state. Used by one thread at a time.
 
-    It takes about 100 bytes per deleted key. Keys are forgotten after ``retention_ms``, and when a truncate is newer.
+    It takes about 100 bytes per deleted key. Keys are forgotten after ``retention_ms``.
     """
 
     def __init__(self, retention_ms: int, clock: Callable[[], float] = time.time) -> None:
@@ -110,38 +111,31 @@ class DeletedKeys:
             found.append((key, positions[row].as_py()))
         return found
 
-    def plan(self, deleted: pa.Table | None, truncated_at: str | None, files: OrderStateFiles) -> OrderState | None:
+    def plan(self, deleted: pa.Table | None, truncated: LastTruncate | None, files: OrderStateFiles) -> OrderState | None:
         """Writes the state after a commit that deletes these keys (with their positions in the column ``POSITION``); None when
         the state remains. :meth:`committed` must follow the commit."""
         if not self._retention_ms:
             deleted = None
-        if (deleted is None or not deleted.num_rows) and truncated_at == self.state.truncated_at:
+        if (deleted is None or not deleted.num_rows) and truncated == self.state.truncated:
             return None
         now_ms = int(self._clock() * 1000)
         rows = pa.table({n: pa.array([], t) for n, t in self._keys.items()} | {POSITION: pa.array([], pa.string())})
         if deleted is not None and deleted.num_rows:
             rows = deleted.select([*self._keys, POSITION])
         rows = rows.append_column(DELETED_MS, pa.array(np.full(rows.num_rows, now_ms)))
-        kept = [segment for segment in self.state.segments if self._is_needed(segment, truncated_at, now_ms)]
+        kept = [segment for segment in self.state.segments if segment.until_ms > now_ms - self._retention_ms]
         parts = [rows]
         while self._keys and kept and kept[-1].rows < _GROWTH * sum(part.num_rows for part in parts):
-            parts.insert(0, self._needed_rows(files.read_rows(kept.pop()), rows.schema, truncated_at, now_ms))
+            parts.insert(0, self._needed_rows(files.read_rows(kept.pop()), rows.schema, now_ms))
         whole = pa.concat_tables(parts)
-        state = files.write(whole, truncated_at, kept)
+        state = files.write(whole, truncated, kept)
         self._written = state.id, whole
         return state
 
-    def _is_needed(self, segment: DeletedKeysFile, truncated_at: str | None, now_ms: int) -> bool:
-        is_after_truncate = truncated_at is None or segment.newest >= truncated_at
-        return is_after_truncate and segment.until_ms > now_ms - self._retention_ms
-
-    def _needed_rows(self, rows: pa.Table, schema: pa.Schema, truncated_at: str | None, now_ms: int) -> pa.Table:
+    def _needed_rows(self, rows: pa.Table, schema: pa.Schema, now_ms: int) -> pa.Table:
         if not set(schema.names) <= set(rows.column_names):
             return schema.empty_table()
-        mask = pc.greater(rows[DELETED_MS], now_ms - self._retention_ms)
-        if truncated_at is not None:
-            mask = pc.and_(mask, pc.greater_equal(rows[POSITION], truncated_at))
-        rows = rows.filter(mask)
+        rows = rows.filter(pc.greater(rows[DELETED_MS], now_ms - self._retention_ms))
         return pa.table({member.name: cast_column(rows[member.name], member.type, member.name) for member in schema})
 
     def committed(self, state: OrderState, files: OrderStateFiles) -> None:

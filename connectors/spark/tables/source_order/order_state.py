@@ -24,19 +24,30 @@ from connectors.spark.errors import explain
 FOLDER = "_sluice/source-order"
 POSITION, DELETED_MS = "__position", "__deleted_ms"
 _METADATA = b"sluice.source-order"
-_FORMAT = 1
+_FORMAT = 2
 _UNUSED_DAYS = 7
 """How long files that the newest state no longer needs are kept, for readers of older ones and for rollbacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletedKeysFile:
-    """A file with positions of deleted keys. ``newest`` is the greatest one, and ``until_ms`` when the last key was deleted."""
+    """A file with positions of deleted keys. ``until_ms`` is when the last one was deleted."""
 
     id: int
     rows: int
-    newest: str
     until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LastTruncate:
+    """The last truncate of a table, which concerns changes of its topic: positions of several topics cannot be compared."""
+
+    topic: str
+    position: str
+
+    def is_before(self, other: LastTruncate | None) -> bool:
+        """Whether the other one is of the same topic and later."""
+        return other is not None and other.topic == self.topic and self.position < other.position
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +55,7 @@ class OrderState:
     """``id`` is 0 for a table without a state. ``segments`` are in the order of their age."""
 
     id: int = 0
-    truncated_at: str | None = None
+    truncated: LastTruncate | None = None
     segments: tuple[DeletedKeysFile, ...] = field(default=())
 
 
@@ -65,21 +76,26 @@ class OrderStateFiles:
             schema = pq.read_schema(stream)
             document = json.loads((schema.metadata or {})[_METADATA])
             segments = tuple(DeletedKeysFile(**one) for one in document["segments"])
-            return OrderState(state_id, document["truncated_at"], segments)
+            truncated = document["truncated"]
+            return OrderState(state_id, None if truncated is None else LastTruncate(**truncated), segments)
 
     def read_rows(self, segment: DeletedKeysFile) -> pa.Table:
         """Reads the keys of a segment, with ``POSITION`` and ``DELETED_MS``. Raises ConnectError."""
         with self._reading(segment.id), self._files.open_input_file(self.path(segment.id)) as stream:
             return pq.read_table(stream)
 
-    def write(self, rows: pa.Table, truncated_at: str | None, earlier: Collection[DeletedKeysFile]) -> OrderState:
+    def write(self, rows: pa.Table, truncated: LastTruncate | None, earlier: Collection[DeletedKeysFile]) -> OrderState:
         """Writes a state: these rows, and earlier segments. Until a commit names it, it belongs to nobody."""
         state_id = secrets.randbits(62) | 1
         segments = tuple(earlier)
         if rows.num_rows:
-            newest, until_ms = max(rows[POSITION].to_pylist()), max(rows[DELETED_MS].to_pylist())
-            segments = (*segments, DeletedKeysFile(state_id, rows.num_rows, newest, until_ms))
-        document = {"format": _FORMAT, "truncated_at": truncated_at, "segments": [asdict(segment) for segment in segments]}
+            until_ms = max(rows[DELETED_MS].to_pylist())
+            segments = (*segments, DeletedKeysFile(state_id, rows.num_rows, until_ms))
+        document = {
+            "format": _FORMAT,
+            "truncated": None if truncated is None else asdict(truncated),
+            "segments": [asdict(segment) for segment in segments],
+        }
         rows = rows.replace_schema_metadata({_METADATA: json.dumps(document)})
         path = self.path(state_id)
         if isinstance(self._files, fs.LocalFileSystem):
@@ -90,7 +106,7 @@ class OrderStateFiles:
         except BaseException:
             self.delete(state_id)
             raise
-        return OrderState(state_id, truncated_at, segments)
+        return OrderState(state_id, truncated, segments)
 
     def delete(self, state_id: int) -> None:
         """Deletes a file that certainly no commit names."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,8 @@ import pyarrow.compute as pc
 
 from connectors.spark.config_keys import DELETED, SEQ
 from connectors.spark.decode.change_batch import POSITION as CHANGE_POSITION
+from connectors.spark.decode.change_batch import TOPIC_ID
+from connectors.spark.plan.key_equality import first_rows
 from connectors.spark.plan.source_order import is_delete
 from connectors.spark.tables.files.file_reader import read_rows
 from connectors.spark.tables.files.key_index import Mask, Matches
@@ -19,9 +22,9 @@ from connectors.spark.tables.files.live_files import LiveFiles, group_rows
 from connectors.spark.tables.files.row_bitmaps import Rows
 from connectors.spark.tables.files.upsert import Find, find_kept_rows
 from connectors.spark.tables.source_order.deleted_keys import DeletedKeys
-from connectors.spark.tables.source_order.order_state import POSITION, OrderState, OrderStateFiles
+from connectors.spark.tables.source_order.order_state import POSITION, LastTruncate, OrderState, OrderStateFiles
 from connectors.spark.tables.source_order.row_positions import RowPositions
-from connectors.spark.tables.table import Upsert
+from connectors.spark.tables.table import SourceChanges, Upsert
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +61,27 @@ class SourceOrder:
     def apply(self, upsert: Upsert, matches: Matches, live: LiveFiles, state_id: int) -> OrderedUpsert:
         """Compares the changes with the rows of their keys, ``matches``, and with the table's state. Writes a new state if there
         is one, which belongs to nobody until the commit. Either :meth:`committed` or :meth:`abandoned` must follow."""
-        files = self.files
+        files, changes = self.files, upsert.by_source
         assert files is not None
+        assert changes is not None
         self._is_used = True
         deleted_keys = self.deleted_keys
         deleted_keys.load(state_id, {name: upsert.columns[name] for name in upsert.keys}, files)
-        before = deleted_keys.state.truncated_at
-        truncate = upsert.changes.truncate
-        at = truncate.position if truncate is not None else None
-        is_latest = at is not None and (before is None or at >= before)  # RESTORE brings rows back, but no older state
-        truncated_at = at if is_latest else before
+        before, truncate = deleted_keys.state.truncated, upsert.changes.truncate
+        now = None if truncate is None or truncate.position is None else LastTruncate(truncate.topic, truncate.position)
+        is_latest = now is not None and not now.is_before(before)  # RESTORE brings rows back, but no older state
         is_outdated = self._find_outdated(upsert, matches, live)
         if before is not None:  # what is older than the truncate of this commit has been planned with it
-            is_outdated |= _to_mask(pc.less(upsert.changes.meta[CHANGE_POSITION], before))
+            is_outdated |= _find_truncated_changes(changes.changes.meta, before)
         if is_outdated.any():
-            upsert, matches = _filter(upsert, matches, ~is_outdated)
+            upsert, matches = _without_changes(upsert, changes, matches, is_outdated)
         truncated: dict[int, Rows] = {}
         if not is_latest:
             upsert = replace(upsert, update=None)  # the table had a later truncate
-        elif truncated_at is not None and upsert.update is None:
-            truncated = self._find_truncated(live, truncated_at)
+        elif now is not None and upsert.update is None:
+            truncated = self._find_truncated(live, now.position)
             matches = _without(matches, truncated)
-        state = deleted_keys.plan(None if upsert.soft_deletes else _deleted_rows(upsert), truncated_at, files)
+        state = deleted_keys.plan(None if upsert.soft_deletes else _deleted_rows(upsert), now if is_latest else before, files)
         return OrderedUpsert(upsert, matches, truncated, state, int(is_outdated.sum()))
 
     def find_kept_rows(self, ordered: OrderedUpsert, live: LiveFiles, find: Find) -> Matches:
@@ -122,13 +124,39 @@ class SourceOrder:
             raise
 
     def _find_outdated(self, upsert: Upsert, matches: Matches, live: LiveFiles) -> Mask:
-        """Which changes are not newer than the table's row of their key, or than its delete."""
-        meta = upsert.changes.meta
+        """Which of the changes behind the upsert are not newer than the table's row of their key, or than its delete."""
+        assert upsert.by_source is not None
+        meta, numbers = upsert.by_source.changes.meta, upsert.by_source.numbers
         outdated = np.zeros(meta.num_rows, bool)
         if not meta.num_rows:
             return outdated
-        positions, deletes = meta[CHANGE_POSITION].combine_chunks(), _to_mask(is_delete(meta))
-        oldest = pc.min(positions).as_py()
+        positions = meta[CHANGE_POSITION].combine_chunks()
+        first = positions.take(pa.array(first_rows(numbers)))  # of each key
+        newest, was_deleted = self._newest_rows(upsert, matches, live, first)
+        deleted_at = np.full(len(first), None, object)
+        for key, position in self.deleted_keys.find(upsert.rows):
+            deleted_at[key] = max(position, deleted_at[key] or position)
+        for known, also_same in ((newest, True), (deleted_at, False)):
+            keys = np.flatnonzero([one is not None for one in known])
+            if not len(keys):
+                continue
+            at = np.flatnonzero(np.isin(numbers, keys))
+            change, of_key = positions.take(pa.array(at)), pa.array(known[numbers[at]], pa.string())
+            is_outdated = _to_mask(pc.less(change, of_key))
+            if also_same:  # a repeated delete has something to delete if RESTORE brought the row back
+                revives = was_deleted[numbers[at]] & ~_to_mask(is_delete(meta))[at]
+                is_outdated |= _to_mask(pc.equal(change, of_key)) & ~revives
+            outdated[at] |= is_outdated
+        return outdated
+
+    def _newest_rows(
+        self, upsert: Upsert, matches: Matches, live: LiveFiles, first: pa.Array
+    ) -> tuple[np.ndarray[Any, np.dtype[np.object_]], Mask]:
+        """By key: the position of the table's row, and whether it is marked as deleted. None where it is older than the first
+        change."""
+        newest, was_deleted = np.full(len(first), None, object), np.zeros(len(first), bool)
+        oldest = pc.min(first).as_py()
+        wanted = {name: type_ for name, type_ in upsert.columns.items() if name in (SEQ, DELETED)}
         for number, rows in group_rows(matches.files, matches.rows).items():
             file = live.at(number)
             bounds = self._positions.bounds(live, file)
@@ -137,23 +165,15 @@ class SourceOrder:
             here = np.flatnonzero(matches.files == number)
             here = here[np.argsort(matches.rows[here], kind="stable")]  # like ``rows``
             keys = matches.keys[here]
-            change = positions.take(pa.array(keys))
-            read = np.flatnonzero(_to_mask(pc.less_equal(change, bounds.highest)))
+            read = np.flatnonzero(_to_mask(pc.less_equal(first.take(pa.array(keys)), bounds.highest)))
             if not len(read):
                 continue
-            wanted = {name: type_ for name, type_ in upsert.columns.items() if name in (SEQ, DELETED)}
             old = read_rows(live, file, rows[read], wanted)
-            change, keys = change.take(pa.array(read)), keys[read]
-            is_older = _to_mask(pc.less(change, old[SEQ]))
-            is_same = _to_mask(pc.equal(change, old[SEQ]))
-            was_deleted = np.zeros(len(keys), bool)
-            if upsert.soft_deletes and DELETED in wanted:
-                was_deleted = _to_mask(old[DELETED])
-            outdated[keys[is_older | (is_same & ~(was_deleted & ~deletes[keys]))]] = True
-        for key, deleted_at in self.deleted_keys.find(upsert.rows):
-            if positions[key].as_py() < deleted_at:  # a repeated delete has something to delete if RESTORE brought the row back
-                outdated[key] = True
-        return outdated
+            deleted = old[DELETED].to_pylist() if upsert.soft_deletes and DELETED in wanted else [False] * len(read)
+            for key, position, is_deleted in zip(keys[read].tolist(), old[SEQ].to_pylist(), deleted, strict=True):
+                if position is not None and (newest[key] is None or position > newest[key]):
+                    newest[key], was_deleted[key] = position, bool(is_deleted)
+        return newest, was_deleted
 
     def _find_truncated(self, live: LiveFiles, position: str) -> dict[int, Rows]:
         found = {}
@@ -166,12 +186,22 @@ class SourceOrder:
         return found
 
 
-def _filter(upsert: Upsert, matches: Matches, kept: Mask) -> tuple[Upsert, Matches]:
-    mask = pa.array(kept)
-    matches = matches.filter(kept[matches.keys])
-    numbers = np.cumsum(kept) - 1
-    matches = Matches(numbers[matches.keys].astype(np.int64), matches.files, matches.rows)
-    return replace(upsert, rows=upsert.rows.filter(mask), changes=upsert.changes.filter(mask)), matches
+def _find_truncated_changes(meta: pa.Table, truncated: LastTruncate) -> Mask:
+    is_older = pc.less(meta[CHANGE_POSITION], truncated.position)
+    return _to_mask(pc.and_(is_older, pc.equal(meta[TOPIC_ID], truncated.topic)))
+
+
+def _without_changes(upsert: Upsert, changes: SourceChanges, matches: Matches, outdated: Mask) -> tuple[Upsert, Matches]:
+    """The upsert of the changes that are not outdated, and the matches of its rows."""
+    kept = changes.changes.filter(pa.array(~outdated))
+    before = changes.numbers[~outdated]
+    found, first = np.unique(before, return_index=True)
+    by_first = found[np.argsort(first)]  # the order of the new rows
+    rows = np.full(upsert.rows.num_rows, -1, np.int64)
+    rows[by_first] = np.arange(len(by_first))
+    matches = matches.filter(rows[matches.keys] >= 0)
+    matches = Matches(rows[matches.keys], matches.files, matches.rows)
+    return replace(changes.reduce(kept), by_source=replace(changes, changes=kept, numbers=rows[before])), matches
 
 
 def _without(matches: Matches, truncated: Mapping[int, Rows]) -> Matches:

@@ -40,8 +40,8 @@ class MariaDBCopy(Copying, MariaDBShop):
 
 
 @pytest.fixture
-def copy(postgres: EmbeddedPostgres, database: str) -> Iterator[Copy]:
-    made = Copy(postgres, database)
+def copy(postgres: EmbeddedPostgres, empty_database: str) -> Iterator[Copy]:
+    made = Copy(postgres, empty_database)
     yield made
     made.close()
 

@@ -168,6 +168,7 @@ def test_postgresql_to_mariadb_and_back_with_avro(
     assert shop.execute("SELECT * FROM pairs EXCEPT SELECT * FROM pairs2").fetchall() == []
 
 
+@pytest.mark.long
 def test_sqlite_to_duckdb_and_back(pipelines: Pipelines, tmp_path: Path, unique_name: Name) -> None:
     first, second, third = tmp_path / "first.db", tmp_path / "second.duckdb", tmp_path / "third.db"
     types = {"double": "DOUBLE", "text": "TEXT", "bytes": "BLOB", "time": "TEXT", "moment": "TIMESTAMP"}

@@ -21,7 +21,7 @@ def silent() -> Iterator[int]:
         yield int(server.getsockname()[1])
 
 
-@pytest.mark.parametrize("kind", ["postgresql", "mysql", "mariadb"])
+@pytest.mark.parametrize("kind", ["postgresql", "mariadb", pytest.param("mysql", marks=pytest.mark.long)])
 def test_connecting_to_a_silent_server_times_out(kind: str, silent: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("connectors.jdbc.connection.connect_timeout.CONNECT_TIMEOUT_S", 1)
     # PyMySQL has a limit of its own for the TCP connection, which is taken here.

@@ -267,6 +267,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.long
 @given(rows=ROWS)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_rows_are_read_as_they_were_written(rig: Rig, rows: list[tuple[Any, ...]]) -> None:

@@ -7,6 +7,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ ROWS = st.lists(st.tuples(*(st.none() | strategy for strategy in COLUMNS.values(
 NAMES = [f"c{i}" for i in range(len(COLUMNS))]
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS, mode=st.sampled_from([InsertMode.INSERT, InsertMode.UPSERT]))
 def test_random_rows_round_trip(desk: Desk, rows: list[tuple[Any, ...]], mode: InsertMode) -> None:

@@ -16,8 +16,8 @@ Name = Callable[[str], str]
 
 
 @pytest.fixture
-def postgres_shop(postgres: EmbeddedPostgres, database: str) -> Iterator[PostgresShop]:
-    made = PostgresShop(postgres, database)
+def postgres_shop(postgres: EmbeddedPostgres, empty_database: str) -> Iterator[PostgresShop]:
+    made = PostgresShop(postgres, empty_database)
     yield made
     made.close()
 

@@ -56,7 +56,7 @@ NASTY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NASTY)
+@pytest.mark.parametrize("name", [NASTY[0], *(pytest.param(name, marks=pytest.mark.long) for name in NASTY[1:])])
 def test_names_with_special_characters_are_safe(shop: Shop, name: str) -> None:
     shop.run("CREATE TABLE victim(a int)")
     topic = Records(name.lstrip('"'))
@@ -68,6 +68,7 @@ def test_names_with_special_characters_are_safe(shop: Shop, name: str) -> None:
     assert shop.rows("SELECT count(*) FROM victim") == [(0,)]
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=CHANGES, most=st.integers(1, 30), batch_size=st.integers(1, 7))
 def test_the_table_has_the_last_good_change_of_each_key(shop: Shop, changes: Any, most: int, batch_size: int) -> None:

@@ -172,6 +172,7 @@ def dead_letters(bootstrap: str, topic: str) -> list[tuple[int, str]]:
         consumer.close()
 
 
+@pytest.mark.long
 def test_errant_record_without_tolerance_fails_the_task_and_is_named(
     process: Callable[..., Process], shop: PostgresShop, unique_name: Name
 ) -> None:

@@ -38,10 +38,7 @@ class Database:
 _numbers = iter(range(1_000_000))
 
 
-@contextlib.contextmanager
-def postgres_database(server: EmbeddedPostgres) -> Iterator[Database]:
-    name = f"shop{next(_numbers)}"
-
+def postgres_database(server: EmbeddedPostgres, name: str) -> Database:
     def connect(database: str) -> psycopg.Connection[Any]:
         return psycopg.connect(
             host=server.host, port=server.port, user=server.user, password=server.password, dbname=database, autocommit=True
@@ -52,7 +49,6 @@ def postgres_database(server: EmbeddedPostgres) -> Iterator[Database]:
             for statement in statements:
                 connection.execute(statement.encode())
 
-    server.create_database(name)
     with connect("postgres") as connection:
         # A statement that never gets its lock fails, instead of the whole test.
         connection.execute(f"ALTER DATABASE {name} SET lock_timeout = '{WAIT_S:g}s'".encode())
@@ -61,15 +57,12 @@ def postgres_database(server: EmbeddedPostgres) -> Iterator[Database]:
         "connection.user": server.user,
         "connection.password": server.password,
     }
-    yield Database("postgres", config, execute, "public")
-    server.drop_database(name)
+    return Database("postgres", config, execute, "public")
 
 
 @pytest.fixture
-def postgres(_postgres: EmbeddedPostgres) -> Iterator[Database]:
-    _postgres.start()
-    with postgres_database(_postgres) as database:
-        yield database
+def postgres(postgres_server: EmbeddedPostgres, empty_database: str) -> Database:
+    return postgres_database(postgres_server, empty_database)
 
 
 @pytest.fixture

@@ -19,7 +19,11 @@ ORDERS = "CREATE TABLE orders (id INTEGER NOT NULL PRIMARY KEY, name VARCHAR(20)
 T = "2024-01-02 03:04:05"
 
 
-@pytest.fixture(params=["sqlite", "postgres", "mariadb"])
+on_each_database = pytest.mark.parametrize("database", ["sqlite", "postgres", "mariadb"], indirect=True)
+"""Of tests that depend on the SQL of the database, or on its types."""
+
+
+@pytest.fixture(params=["sqlite", "postgres", pytest.param("mariadb", marks=pytest.mark.long)])
 def database(request: pytest.FixtureRequest) -> Database:
     found: Database = request.getfixturevalue(request.param)
     return found
@@ -54,6 +58,7 @@ def test_source_is_loaded_when_each_table_was_read_once_except_in_bulk_mode(data
     assert {harness.task.is_loaded() for harness in bulk.harnesses} == {None}
 
 
+@on_each_database
 def test_incrementing_reads_new_rows(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(0, 3))
     source = start(database, mode="incrementing", incrementing_column_name="ID")
@@ -69,6 +74,7 @@ def test_incrementing_reads_new_rows(database: Database, start: Sources) -> None
     ]
 
 
+@on_each_database
 def test_incrementing_finds_the_auto_increment_column(database: Database, start: Sources) -> None:
     kind = "INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL" if database.kind == "sqlite" else "SERIAL PRIMARY KEY"
     database.execute(f"CREATE TABLE orders (name TEXT, nr {kind})", "INSERT INTO orders (name) VALUES ('a'), ('b')")
@@ -88,6 +94,7 @@ def test_only_rows_after_the_initial_value_are_read(database: Database, start: S
     assert column(start(database, keys).read(4), "id") == [0, 1, 2, 3]
 
 
+@on_each_database
 def test_timestamp_reads_changed_rows_and_never_splits_equal_timestamps(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(1, 3), insert(4, 4, "2024-01-02 03:04:06.123456"))
     keys = {"mode": "timestamp", "timestamp_column_name": "changed"}
@@ -121,6 +128,7 @@ def test_microseconds_neither_repeat_nor_get_lost(database: Database, start: Sou
     assert seen == [1, 2, 3, 4, 5]
 
 
+@on_each_database
 def test_timestamp_incrementing_gives_every_row_an_offset(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(1, 3))
     keys = {"mode": "timestamp+incrementing", "timestamp_column_name": "changed", "incrementing_column_name": "id"}
@@ -164,6 +172,7 @@ def test_columns_can_be_configured_per_table(database: Database, start: Sources)
     assert {r.topic: (r.source_offset or {})["incrementing"] for r in source.read(2)} == {"p-orders": 1, "p-items": 7}
 
 
+@on_each_database
 def test_future_and_delayed_rows_wait_for_the_databases_clock(database: Database, start: Sources) -> None:
     past = {
         "sqlite": "datetime('now', '-30 seconds')",
@@ -184,6 +193,7 @@ def test_rows_before_the_initial_timestamp_are_not_read(database: Database, star
     assert start(database, keys, timestamp_initial="-1").poll() == []
 
 
+@on_each_database
 def test_timestamps_without_zone_are_in_the_configured_zone(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(1, 1))
     keys = {"mode": "timestamp", "timestamp_column_name": "changed", "db_timezone": "Europe/Berlin"}
@@ -221,6 +231,7 @@ def test_offset_in_the_oldest_format_is_continued(database: Database, start: Sou
     assert record.source_offset == {"incrementing": 3}
 
 
+@on_each_database
 def test_numbers_may_be_decimals_without_fraction(database: Database, start: Sources) -> None:
     database.execute("CREATE TABLE orders (id NUMERIC(20, 0) NOT NULL)", "INSERT INTO orders VALUES (5), (1000000000000)")
     records = start(database, mode="incrementing", incrementing_column_name="id").read(2)
@@ -238,6 +249,7 @@ def test_a_query_is_read_by_one_task_into_the_topic_of_the_prefix(database: Data
     assert record.value.as_dict() == {"id": 2, "label": "n2"}
 
 
+@on_each_database
 def test_an_incremental_query_gets_its_conditions_appended(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(1, 5))
     query = "WITH few AS (SELECT * FROM orders WHERE id <> 3) SELECT id, changed FROM few"
@@ -259,6 +271,7 @@ def test_error_for_a_missing_column_of_a_query_names_the_nearest_one(database: D
         start(database, query=query, mode="incrementing", incrementing_column_name="idd").read(1)
 
 
+@on_each_database
 def test_query_that_changes_rows_is_rejected_and_rolled_back(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(1, 3))
     with pytest.raises(ConnectError, match=r"no columns|no rows|syntax error"):
@@ -312,6 +325,7 @@ def conformant(database: Database, **keys: str) -> dict[str, str]:
     }
 
 
+@on_each_database
 def test_source_passes_the_conformance_suite(database: Database) -> None:
     database.execute(ORDERS, insert(1, 30))
     check_source_connector(JdbcSource, conformant(database, mode="incrementing", incrementing_column_name="id"), records=30)

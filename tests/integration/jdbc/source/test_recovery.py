@@ -18,7 +18,7 @@ from connect.errors import ConnectError
 from connect.testing.harness import MemoryOffsets
 from connectors.jdbc.source.task import JdbcSourceTask
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.integration.jdbc.source.conftest import Database, Sources, column, postgres_database
+from tests.integration.jdbc.source.conftest import Database, Sources, column
 from tests.support.waiting import WAIT_S, eventually
 
 ORDERS = "CREATE TABLE orders (id INTEGER NOT NULL PRIMARY KEY, name TEXT)"
@@ -74,47 +74,39 @@ def test_a_database_that_is_locked_is_read_when_it_is_free(tmp_path: Path, sqlit
     assert column(source.read(1), "id") == [1]
 
 
-def test_server_restart_loses_no_row(tmp_path: Path, start: Sources) -> None:
-    server = EmbeddedPostgres(tmp_path / "pg", dies_with_parent=True)
-    server.start()
-    with postgres_database(server) as database:
-        fill(database, 20_000)
-        source = start(
-            database,
-            mode="incrementing",
-            incrementing_column_name="id",
-            batch_max_rows="500",
-            connection_attempts="1000",
-            connection_backoff_ms="50",
-        )
-        records = source.read(3_000)
-        server.stop()
-        restarted = threading.Thread(target=server.start)
-        restarted.start()
-        records += source.read(20_000 - len(records))
-        restarted.join()
-        assert column(records, "id") == list(range(1, 20_001))
-        database.execute("INSERT INTO orders VALUES (20001, 'new')")
-        assert column(source.read(1), "id") == [20001]
-        source.stop()
-    server.stop()
+def test_server_restart_loses_no_row(postgres_server: EmbeddedPostgres, postgres: Database, start: Sources) -> None:
+    fill(postgres, 20_000)
+    source = start(
+        postgres,
+        mode="incrementing",
+        incrementing_column_name="id",
+        batch_max_rows="500",
+        connection_attempts="1000",
+        connection_backoff_ms="50",
+    )
+    records = source.read(3_000)
+    postgres_server.stop()
+    restarted = threading.Thread(target=postgres_server.start)
+    restarted.start()
+    records += source.read(20_000 - len(records))
+    restarted.join()
+    assert column(records, "id") == list(range(1, 20_001))
+    postgres.execute("INSERT INTO orders VALUES (20001, 'new')")
+    assert column(source.read(1), "id") == [20001]
 
 
-def test_unavailable_server_fails_the_task_after_all_attempts(tmp_path: Path, start: Sources) -> None:
-    server = EmbeddedPostgres(tmp_path / "pg", dies_with_parent=True)
-    server.start()
-    with postgres_database(server) as database:
-        fill(database, 10)
-        source = start(
-            database, mode="incrementing", incrementing_column_name="id", connection_attempts="2", connection_backoff_ms="10"
-        )
-        source.read(10)
-        server.stop()
-        with pytest.raises(ConnectError, match="cannot be reached") as caught:
-            source.read(1)
-        assert database.config["connection.password"] not in str(caught.value)
-        server.start()
-    server.stop()
+def test_unavailable_server_fails_the_task_after_all_attempts(
+    postgres_server: EmbeddedPostgres, postgres: Database, start: Sources
+) -> None:
+    fill(postgres, 10)
+    source = start(
+        postgres, mode="incrementing", incrementing_column_name="id", connection_attempts="2", connection_backoff_ms="10"
+    )
+    source.read(10)
+    postgres_server.stop()
+    with pytest.raises(ConnectError, match="cannot be reached") as caught:
+        source.read(1)
+    assert postgres.config["connection.password"] not in str(caught.value)
 
 
 READER = """

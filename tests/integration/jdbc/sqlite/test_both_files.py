@@ -103,7 +103,15 @@ def test_uncommitted_rows_are_rolled_back(desk: Desk) -> None:
     assert [str(name) for name, _ in desk.dialect.tables(desk.session, ("TABLE",))] == [str(desk.table("a").name)]
 
 
-@pytest.mark.parametrize("evil", EVIL)
+@pytest.mark.parametrize(
+    ("desk", "evil"),
+    [
+        *(("sqlite", name) for name in EVIL),
+        ("duckdb", EVIL[0]),
+        *(pytest.param("duckdb", name, marks=pytest.mark.long) for name in EVIL[1:]),
+    ],
+    indirect=["desk"],
+)
 def test_names_and_values_cannot_become_sql(desk: Desk, evil: str) -> None:
     desk.sql("CREATE TABLE a (id BIGINT PRIMARY KEY)", "INSERT INTO a VALUES (1)")
     name = TableName(evil)
@@ -169,7 +177,9 @@ def test_a_missing_table_or_column_is_reported_as_such(desk: Desk) -> None:
     desk.session.rollback()
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kolkata"])
+@pytest.mark.parametrize(
+    "zone", ["America/New_York", *(pytest.param(zone, marks=pytest.mark.long) for zone in ("UTC", "Asia/Kolkata"))]
+)
 def test_instants_that_were_read_compare_exactly(desk: Desk, zone: str) -> None:
     at = [f"2024-02-29 12:34:{second:02d}.{fraction}" for second in (0, 1) for fraction in ("000", "123456", "999")]
     desk.sql("CREATE TABLE a (id INTEGER, ts TIMESTAMP)")
@@ -364,6 +374,7 @@ _FIELDS = [
 ]
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=_ROWS)
 def test_random_rows_round_trip(desk: Desk, rows: list[tuple[object, ...]]) -> None:

@@ -140,6 +140,7 @@ class _Statements:
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.long
 def test_model_stays_equal_to_the_server_through_random_alterations(modeled: ModeledDatabase) -> None:
     modeled.query("SET SESSION sql_mode = 'STRICT_ALL_TABLES', SESSION foreign_key_checks = 0")
     statements = _Statements()

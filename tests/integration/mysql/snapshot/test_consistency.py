@@ -18,6 +18,7 @@ from connectors.mysql.server import read_position, read_server
 from connectors.mysql.snapshot import point, row_stream, table_plan
 from tests.integration.mysql.snapshot import rig
 from tests.integration.mysql.snapshot.rig import SnapshotSource, SourceAttempt, markers, replay, values_of
+from tests.support.cases import first_fast
 from tests.support.waiting import WAIT_S, eventually
 
 MODES = ("minimal", "extended", "none", "minimal_at_least_once")
@@ -80,8 +81,10 @@ def create_tables(source: SnapshotSource) -> None:
         )
 
 
-@pytest.mark.parametrize("threads", ["1", "3"])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("mode", "threads"),
+    first_fast([*zip(MODES, "3311", strict=True), *zip(MODES, "1133", strict=True)], 4),
+)
 def test_snapshot_and_stream_are_the_tables_under_writes(source: SnapshotSource, mode: str, threads: str) -> None:
     create_tables(source)
     attempt = source.attempt(snapshot_locking_mode=mode, snapshot_max_threads=threads)
@@ -130,7 +133,7 @@ def test_writes_wait_for_an_extended_lock(source: SnapshotSource) -> None:
     source.execute("INSERT INTO a VALUES (-1, 'x')")
 
 
-@pytest.mark.parametrize("mode", ["minimal", "none"])
+@pytest.mark.parametrize("mode", first_fast(["minimal", "none"]))
 def test_writes_do_not_wait_for_other_locks(source: SnapshotSource, mode: str) -> None:
     create_tables(source)
     attempt = source.attempt(snapshot_locking_mode=mode, snapshot_max_threads="2")
@@ -235,6 +238,7 @@ def test_lock_that_others_hold_is_not_awaited_for_ever(source: SnapshotSource) -
     assert len(retry.read_all()) == 4000
 
 
+@pytest.mark.long
 def test_connections_that_wait_for_an_altered_table_read_others(source: SnapshotSource) -> None:
     """ALTER waits for the first connection, which has opened the table; the others would wait for ALTER."""
     create_tables(source)
@@ -256,6 +260,7 @@ def test_connections_that_wait_for_an_altered_table_read_others(source: Snapshot
         assert sorted(values_of(records, name)) == list(range(1, 2001))
 
 
+@pytest.mark.long
 def test_connection_that_is_lost_is_replaced_by_the_others(source: SnapshotSource) -> None:
     create_tables(source)
     source.execute("ANALYZE TABLE a, b")
@@ -280,7 +285,7 @@ def as_mysql(source: SnapshotSource, monkeypatch: pytest.MonkeyPatch) -> Snapsho
     return source
 
 
-@pytest.mark.parametrize("mode", ["minimal", "none"])
+@pytest.mark.parametrize("mode", first_fast(["minimal", "none"]))
 def test_mysql_without_reported_positions(as_mysql: SnapshotSource, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source = as_mysql
     statements: list[str] = []
@@ -316,6 +321,7 @@ def read_position_before(source: SnapshotSource, attempt: SourceAttempt) -> Binl
     return BinlogPosition(file, int(events[0][1] or 0))
 
 
+@pytest.mark.long
 def test_mysql_without_locks_on_a_busy_server_repeats_changes(as_mysql: SnapshotSource, busy: SnapshotSource) -> None:
     attempt = busy.attempt(snapshot_locking_mode="none")
     attempt.snapshot.start()

@@ -12,6 +12,8 @@ from connectors.spark.config import parse_config
 from connectors.spark.config_keys import APPEND_METADATA, REMOVED_KEYS
 from connectors.spark.connector import SparkSink
 from connectors.spark.iceberg_sink.config import parse_config as parse_iceberg_config
+from connectors.spark.session.settings import session_conf
+from connectors.spark.source.config import parse_config as parse_source_config
 from worker.lint import check_files
 
 PROPS = {"name": "lake", "topics": "t", "table.location": "/lake"}
@@ -54,7 +56,15 @@ def test_names_come_from_topic_or_source_and_stay_below_the_location() -> None:
         ({"spark.executors.timeout.ms": "10"}, "spark.executors.timeout.ms", "at least 1000"),
         ({"table.format": "parquet", "write.mode": "upsert"}, "write.mode", "only append"),
         ({"table.name.format": "${tabel}"}, "table.name.format", "${topic}, ${database}, ${schema}, ${table}"),
+        ({"table.name.format": "${topic"}, "table.name.format", "no closing brace"),
         ({"metadata.columns": "__opp"}, "metadata.columns", "__op"),
+        ({"metadata.columns": "none,__op"}, "metadata.columns", "either columns or none"),
+        ({"key.columns": "id,id", "write.mode": "upsert"}, "key.columns", "named twice"),
+        ({"key.columns": "id", "delete.field": "id", "write.mode": "upsert"}, "delete.field", "cannot be one of key.columns"),
+        ({"table.properties.": "5"}, "table.properties.", "expected table.properties.<key>"),
+        ({"spark.conf.": "5"}, "spark.conf.", "expected spark.conf.<key>"),
+        ({"spark.master": "local[zero]"}, "spark.master", "local[<threads>]"),
+        ({"spark.master": "local[0]"}, "spark.master", "local[<threads>]"),
         ({"commit.max.records": "0"}, "commit.max.records", "at least 1"),
         ({"commit.interval.ms": "-1"}, "commit.interval.ms", "at least 0"),
         ({"table.format": "parquet", "schema.evolution": "widen"}, "schema.evolution", "use table.format=delta"),
@@ -123,6 +133,53 @@ def test_lint_knows_the_freshness_of_single_tables_and_shows_where_one_is_wrong(
     (finding,) = check_files([file]).findings
     assert (finding.line, finding.severity.value) == (6, "error")
     assert "freshness.b.ms" in finding.message
+
+
+SESSION = {
+    "spark.sql.session.timeZone": ("America/New_York", "Expected UTC", "from_utc_timestamp"),
+    "spark.sql.ansi.enabled": ("false", "Expected true", "try_cast"),
+    "spark.sql.parquet.datetimeRebaseModeInWrite": ("LEGACY", "Expected CORRECTED", "Remove the key"),
+    "spark.sql.parquet.outputTimestampType": ("TIMESTAMP_MILLIS", "Expected TIMESTAMP_MICROS", "Remove the key"),
+}
+REBASE_IN_READ = "spark.conf.spark.sql.parquet.datetimeRebaseModeInRead"
+CONNECTORS = {
+    "SparkSink": {"name": "lake", "connector.class": "SparkSink", "topics": "t", "table.location": "/lake"},
+    "IcebergSink": {"name": "lake", "connector.class": "IcebergSink", "topics": "t", "iceberg.tables": "db.t"},
+    "SparkSource": {
+        "name": "q", "connector.class": "SparkSource", "source.format": "query", "source.query": "SELECT 1 AS n",
+        "cursor.column": "n", "topic": "t",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("connector", CONNECTORS)
+@pytest.mark.parametrize("key", SESSION)
+def test_settings_of_sessions_that_results_depend_on_are_refused(connector: str, key: str, tmp_path: Path) -> None:
+    value, expected, instead = SESSION[key]
+    file = tmp_path / "connector.properties"
+    lines = [f"{name}={given}" for name, given in CONNECTORS[connector].items()]
+    file.write_text("\n".join([*lines, f"spark.conf.{key}={expected.split()[-1]}"]))
+    assert not [finding for finding in check_files([file]).findings if finding.severity.value == "error"]
+    file.write_text("\n".join([*lines, f"spark.conf.{key}={value}"]))
+    (finding,) = (finding for finding in check_files([file]).findings if finding.severity.value == "error")
+    assert finding.line == len(lines) + 1
+    assert f"Invalid value {value} for configuration spark.conf.{key}: {expected}" in finding.message
+    assert instead in finding.message
+
+
+def test_a_query_may_say_how_spark_reads_old_dates_and_the_sink_may_not() -> None:
+    legacy = {REBASE_IN_READ: "LEGACY"}
+    with pytest.raises(ConfigError, match="Expected CORRECTED"):
+        parse_config({**PROPS, **legacy})
+    assert parse_source_config({**CONNECTORS["SparkSource"], **legacy}).query is not None
+
+
+def test_settings_of_sessions_that_results_do_not_depend_on_are_free() -> None:
+    more = {"spark.conf.spark.databricks.delta.merge.materializeSource": "auto", "spark.conf.spark.sql.shuffle.partitions": "3"}
+    conf = session_conf(parse_config({**PROPS, **more}).spark)
+    assert conf["spark.databricks.delta.merge.materializeSource"] == "auto"
+    assert conf["spark.sql.shuffle.partitions"] == "3"
+    assert conf["spark.sql.session.timeZone"] == "UTC"
 
 
 def test_uri_with_one_slash_is_refused() -> None:

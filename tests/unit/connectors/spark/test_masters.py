@@ -16,7 +16,9 @@ from connectors.spark.masters import parse_masters
         ("spark://a:1,b:2", [("a", 1), ("b", 2)]),
         ("spark://[::1]:7077", [("::1", 7077)]),
         ("yarn", []),
+        ("local", []),
         ("local[2]", []),
+        ("local[*,4]", []),
         ("k8s://https://h:6443", []),
     ],
 )

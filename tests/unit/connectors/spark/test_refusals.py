@@ -140,6 +140,24 @@ def test_a_plain_record_does_not_turn_change_events_into_plain_rows(tmp_path: Pa
     assert "offset 0: no op field" in refused(reporter)[0]
 
 
+def test_change_events_without_a_known_operation_or_a_row_are_reported(tmp_path: Path) -> None:
+    reporter = MemoryReporter()
+    sink = Sink(tmp_path, reporter=reporter, metadata_columns="__op,__offset")
+    sink.put(
+        *(envelope(i) for i in range(3)),
+        {**envelope(3), "op": "ignored"},
+        {**envelope(4), "op": "tombstone"},
+        {**envelope(5), "op": "u", "after": None},
+        {**envelope(6), "op": "d", "before": None, "after": None},
+    )
+    sink.commit()
+    assert [(row["__offset"], row["__op"]) for row in sink.rows()] == [(0, "c"), (1, "c"), (2, "c"), (6, "d")]
+    found = refused(reporter)
+    assert list(found) == [3, 4, 5]
+    assert "topic t, partition 0, offset 4: op is 'tombstone', and that of a change event is c, u, r, d, t, or m" in found[4]
+    assert "topic t, partition 0, offset 5: after is null, and op is 'u'" in found[5]
+
+
 def test_values_that_the_table_cannot_hold_are_found_at_the_commit(tmp_path: Path) -> None:
     def message(type_: str, value: Any, name: str = "n") -> dict[str, Any]:
         fields = [{"field": name, "type": type_, "optional": True}]

@@ -19,6 +19,7 @@ from connect.verification import ColumnType
 from sluice.verify.canonical import column_forms, text_of_time
 
 EPOCH = dt.datetime(1970, 1, 1)
+DAY_US = 86_400_000_000
 MICROS = Schema(Type.INT64, name="io.debezium.time.MicroTimestamp", version=1)
 ZONED = Schema(Type.STRING, name="io.debezium.time.ZonedTimestamp", version=1)
 DATE = Schema(Type.INT32, name="io.debezium.time.Date", version=1)
@@ -65,6 +66,17 @@ def test_dates_survive_their_text_in_any_year(days: int) -> None:
         assert_equal(DATE, ColumnType.DATE, days, text)
     assert_equal(DATE, ColumnType.DATE, days, days)
     assert_different(DATE, ColumnType.DATE, days, days + 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "micros"),
+    [("-01:00:00", -3_600_000_000), ("838:59:59", 3_020_399_000_000), ("-838:59:59", -3_020_399_000_000), ("24:00:00", DAY_US)],
+)
+def test_times_of_mysql_are_equal_as_numbers_texts_and_objects(text: str, micros: int) -> None:
+    for actual in (text, f"{text}.000000", dt.timedelta(microseconds=micros)):
+        assert_equal(TIME, ColumnType.TEXT, micros, actual)
+    assert_different(TIME, ColumnType.TEXT, -micros, text)
+    assert text_of_time("time", micros * 1000) == text
 
 
 def test_dates_before_christ_are_those_of_postgres() -> None:

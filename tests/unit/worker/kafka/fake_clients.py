@@ -23,6 +23,8 @@ class FakeMessage:
     offset_number: int = 0
     key_data: bytes | None = None
     value_data: bytes | None = None
+    failure: Any = None
+    """Of a message that reports an error."""
 
     def topic(self) -> str:
         return self.topic_name
@@ -45,8 +47,8 @@ class FakeMessage:
     def timestamp(self) -> tuple[int, int]:
         return 1, 1000
 
-    def error(self) -> None:
-        return None
+    def error(self) -> Any:
+        return self.failure
 
 
 class FakeProducerClient:
@@ -141,9 +143,11 @@ class FakeConsumerClient:
     """A consumer of a group whose offsets and partitions the test sets. It records the calls of its owner in ``events``."""
 
     def __init__(self, java: Mapping[str, str], *, on_commit: Callable[..., None], **_: Any) -> None:
+        self.java = java
         self.events: list[Any] = []
         self.messages: list[list[FakeMessage]] = []
         """What the next calls of ``consume`` return."""
+        self.knows_watermarks = True
         self.group_offsets: dict[TopicPartition, int] = {}
         self.committed_error: KafkaError | None = None
         """Raised once by ``committed``."""
@@ -182,6 +186,8 @@ class FakeConsumerClient:
         ]
 
     def get_watermark_offsets(self, partition: ClientPartition, timeout: float = 0, cached: bool = False) -> tuple[int, int]:
+        if not self.knows_watermarks:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return self.watermarks
 
     def incremental_assign(self, partitions: list[ClientPartition]) -> None:

@@ -43,6 +43,8 @@ class FakeTask(SinkTask):
         self.returned: dict[TopicPartition, int] | Exception | None = None
         """The result or error of ``pre_commit``; with None it returns its argument."""
         self.on_open: Callable[[], None] = lambda: None
+        self.explanation: Exception | None = None
+        """What ``explain_missing_offset`` raises."""
 
     def start(self, config: Mapping[str, str]) -> None: ...
 
@@ -63,6 +65,11 @@ class FakeTask(SinkTask):
     def open(self, partitions: Collection[TopicPartition]) -> None:
         self.events.append(("open", *sorted(p.partition for p in partitions)))
         self.on_open()
+
+    def explain_missing_offset(self, partition: TopicPartition, offset: int) -> None:
+        self.events.append(("missing", partition.partition, offset))
+        if self.explanation is not None:
+            raise self.explanation
 
     def close_partitions(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:
         self.events.append(("lost" if lost else "close", *sorted(p.partition for p in partitions)))
@@ -131,12 +138,14 @@ class Rig:
         queue: FakeQueue | None = None,
         interval_s: float = 60,
         trace: TaskTrace | None = None,
+        java: Mapping[str, str] = CONSUMER,
+        allows_resets: bool = True,
     ) -> None:
         monkeypatch.setattr(sink_consumer, "make_consumer", FakeConsumerClient)
         self.handle, self.task = FakeHandle(trace), FakeTask()
         self.callbacks = RebalanceCallbacks(lambda: self.handle.cancelled)
-        consumer = SinkConsumer(CONSUMER, self.callbacks)
-        self.client = cast(FakeConsumerClient, consumer._consumer)
+        of_task = SinkConsumer(java, self.callbacks, allows_resets=allows_resets)
+        self.client = cast(FakeConsumerClient, of_task._consumer)
         self.events = self.client.events = self.task.events
         topic = None if queue is None else DeadLetterTopic(queue.topic, 1, True, "errors.deadletterqueue.")
         dead_letters = None if queue is None else DeadLetterQueue(queue, queue, True)  # type: ignore[arg-type]  # a fake
@@ -149,7 +158,7 @@ class Rig:
             config={},
             converters=Converters(strings, strings, SimpleHeaderConverter()),
             chain=TransformationChain(),
-            consumer=consumer,
+            consumer=of_task,
             subscription=Subscription(frozenset({"t"}), None, 60),
             max_records=500,
             errors=errors,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
+from confluent_kafka import OFFSET_STORED
+
 from connect import SinkRecord, TopicPartition
 from connect.converters.simple_header import SimpleHeaderConverter
 from connect.converters.string import StringConverter
@@ -88,6 +90,9 @@ class Client:
 
     def start_offsets(self, partitions: Collection[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         return {}
+
+    def unknown_start(self) -> int:
+        return int(OFFSET_STORED)
 
     def commit(self, offsets: Mapping[TopicPartition, int], *, wait: bool) -> None:
         self.committed_offsets.update(offsets)

@@ -123,6 +123,21 @@ def test_rows_in_frames_are_those_of_their_whole_messages() -> None:
         assert found.num_rows == len(messages) - messages.count(None)
 
 
+@pytest.mark.parametrize(
+    ("op", "row", "reason"),
+    [("ignored", b'{"id":1,"name":"a"}', "op is 'ignored'"), ("c", b"null", "after is null, and op is 'c'")],
+)
+def test_rows_in_frames_need_an_operation_of_change_events_and_a_row(op: str, row: bytes, reason: str) -> None:
+    prefix, name, payload = event(op, None, {}, fields=FIELDS[:2]).partition(b',"payload":')
+    before, _, after = payload[:-1].partition(b"{}")
+    schemas = SchemaTexts({})
+    run = Run(TOPIC, [None], [row], value_prefix=prefix + name, value_frame=(before, after))
+    built = build_segment([(run, NOW_MS)], schemas)
+    typed = TypedRows(TOPIC, pa.schema(COLUMNS[:2]), ignores_others=False)
+    with pytest.raises(DataError, match=f"offset 100: {reason}"):
+        typed.decode(built, 100, schemas.unstored)
+
+
 def test_part_of_a_segment_without_rows_of_the_table_has_none() -> None:
     rows, schemas = stored(event("c", after={"id": 1}))
     typed = TypedRows(TOPIC, pa.schema(COLUMNS), ignores_others=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import decimal
 import json
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from connectors.spark.decode import long_numbers
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.json import NotBatchable, parse
 from connectors.spark.decode.raw_buffer import RawBuffer
-from connectors.spark.decode.topic_decoder import TopicDecoder
+from connectors.spark.decode.topic_decoder import DECODE_ERRORS, TopicDecoder
 
 TYPES = ["int8", "int16", "int32", "int64", "float", "double", "boolean", "string"]
 BARE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -339,3 +340,38 @@ def test_a_number_that_changes_is_found_wherever_it_stands_in_the_text(
         assert parse([other] * 3, types, infer=False).num_rows == 3
         with pytest.raises(NotBatchable):
             parse([other, b'{"f":%s}' % number.encode(), other], types, infer=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7", "7"), ("+7", "7"), ("-.5", "-0.5"), ("5.", "5"), ("1e2", "100"), ("1E-2", "0.01"), ("007", "7"),
+        ("1_000", None), (" 7 ", None), ("１２", None), ("1٠", None), ("7\n", None), ("", None), (".", None), ("1e", None),
+        ("NaN", None), ("sNaN", None), ("Infinity", None), ("0x10", None), ("1e400", None), ("1e99999999999999999999", None),
+    ],
+)  # fmt: skip
+def test_text_of_a_decimal_is_plain_digits_in_both_paths(text: str, number: str | None) -> None:
+    def read(decode: Callable[[TopicDecoder, RawBuffer], Sequence[ChangeBatch]]) -> Any:
+        reader = decoder(schemas=False)
+        reader.inferred_value_schema.set_types({"f": pa.decimal128(10, 2)})
+        return column(decode(reader, buffer([json.dumps({"f": text}).encode()])))
+
+    paths = [lambda reader, raw: reader.decode_batch(raw, 0), lambda reader, raw: reader.decode_exactly(raw, 0)]
+    for path in paths:
+        if number is None:
+            with pytest.raises(DECODE_ERRORS):
+                read(path)
+        else:
+            assert read(path) == [decimal.Decimal(number)]
+
+
+@pytest.mark.parametrize("schemas", [False, True], ids=["plain", "schemas"])
+@pytest.mark.parametrize(
+    "number", ["1e99999999999999999999", "-1.5E-99999999999999999999", "-12345678901234567890e99999999999999999999"]
+)
+def test_a_number_with_an_exponent_of_any_size_is_refused(number: str, schemas: bool) -> None:
+    values = [message("double", number) if schemas else b'{"f":%s}' % number.encode()]
+    values.append(values[0].replace(b'"f"', b'"f" '))
+    for value in values:
+        with pytest.raises(DataError, match=r"offset 0: .*the exponent of a number is too large"):
+            decoder(schemas=schemas).decode_raw(buffer([value]), 0)

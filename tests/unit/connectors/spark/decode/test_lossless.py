@@ -64,6 +64,15 @@ def decimals(scale: int) -> st.SearchStrategy[decimal.Decimal]:
     return st.integers(-(10**38) + 1, 10**38 - 1).map(lambda v: decimal.Decimal(v).scaleb(-scale, decimal.Context(prec=40)))
 
 
+def time_text(value: int, digits: int) -> str:
+    seconds, fraction = divmod(abs(value), 10**digits)
+    sign = "-" if value < 0 else ""
+    return f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:0{digits}d}"
+
+
+DAY = 86_400_000_000
+MYSQL_TIME = 3_020_399_000_000  # 838:59:59
+TIMES = st.integers(0, DAY - 1) | st.integers(-MYSQL_TIME, MYSQL_TIME) | st.sampled_from([-1, DAY, MYSQL_TIME, -MYSQL_TIME])
 SECONDS = 10**15
 SCALARS: list[Typed] = [
     *[(schema(t), integers(b), same) for t, b in ((Type.INT8, 8), (Type.INT16, 16), (Type.INT32, 32), (Type.INT64, 64))],
@@ -77,8 +86,9 @@ SCALARS: list[Typed] = [
     (schema(Type.INT64, "io.debezium.time.Timestamp"), st.integers(-SECONDS // 1000, SECONDS // 1000),
      lambda v: micros(v * 1000)),
     (schema(Type.INT64, "io.debezium.time.NanoTimestamp"), integers(64), same),
-    (schema(Type.INT64, "io.debezium.time.MicroTime"), st.integers(0, 86_400_000_000 - 1),
-     lambda v: micros(v).time().isoformat("microseconds")),
+    (schema(Type.INT32, "io.debezium.time.Time"), integers(32), lambda v: time_text(v * 1000, 6)),
+    (schema(Type.INT64, "io.debezium.time.MicroTime"), TIMES, lambda v: time_text(v, 6)),
+    (schema(Type.INT64, "io.debezium.time.NanoTime"), integers(64).filter((-(1 << 63)).__ne__), lambda v: time_text(v, 9)),
     (schema(Type.INT32, logical.DATE), st.dates(dt.date(100, 1, 1), dt.date(9000, 1, 1)), same),
     *[(schema(Type.BYTES, logical.DECIMAL, parameters={"scale": str(scale)}), decimals(scale), same) for scale in (0, 2, 37)],
 ]  # fmt: skip
@@ -213,3 +223,31 @@ def test_a_number_in_json_is_kept_or_refused(texts: list[str], schemas: bool, fo
     (batch,) = reader.decode_raw(raw, 0)
     values = batch.image["f"].to_pylist()[1:]
     assert [bits(v[0] if listed else v) for v in values] == [bits(float(t)) for t in texts]
+
+
+@settings(max_examples=100, deadline=None)
+@example("3348246644704018273141.9969517", 22, '{"d":"%s"}')
+@example("3348246644704018273141.9969517", 22, '{"d":%s}')
+@given(
+    st.from_regex(r"-?(0|[1-9][0-9]{0,37})(\.[0-9]{1,20})?([eE][-+]?[0-9])?", fullmatch=True),
+    st.integers(0, 38),
+    st.sampled_from(['{"d":%s}', '{"d":"%s"}', '{"d":[%s]}']),
+)
+def test_a_number_for_a_decimal_column_is_kept_or_refused(text: str, scale: int, form: str) -> None:
+    number, wide = decimal.Decimal(text), decimal.Context(prec=100)
+    unscaled = number.scaleb(scale, wide)
+    fits = unscaled == unscaled.to_integral_value() and abs(unscaled) < 10**38
+    type_ = pa.decimal128(38, scale)
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "false"}, is_key=False)
+    reader = decoder(converter, schemas=False)
+    reader.inferred_value_schema.set_types({"d": pa.list_(type_) if "[" in form else type_})
+    lines: list[bytes | None] = [(form % text).encode()]
+    raw = RawBuffer("t", [0], [0], [None], lines)
+    if not fits:
+        with pytest.raises(DataError):
+            reader.decode_raw(raw, 0)
+        return
+    (batch,) = reader.decode_raw(raw, 0)
+    (value,) = batch.image["d"].to_pylist()
+    assert (value[0] if "[" in form else value) == number

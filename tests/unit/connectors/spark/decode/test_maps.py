@@ -118,7 +118,7 @@ def test_batch_path_reads_maps_like_the_exact_path(data: Any) -> None:
         (map_of({"type": "array", "items": {"type": "string", "optional": True}}), [{"a": ["],", None], "b": [], "c": None}]),
         (map_of(struct(m={"type": "string"}, n={"type": "int32"})), [{"a": {"m": "{", "n": 1}, "m": None}]),
         (map_of(map_of({"type": "int32"})), [{"a": {"b": 1}, "m": {}}, {"a": None}]),
-        ({"type": "array", "items": map_of({"type": "string"})}, [[{"a": "b"}, {}, None], []]),
+        ({"type": "array", "items": {**map_of({"type": "string"}), "optional": True}}, [[{"a": "b"}, {}, None], []]),
         (map_of({"type": "bytes", "name": f"{_DATA}.Decimal", "parameters": {"scale": "2"}}), [{"a": "AQ=="}]),
         (map_of({"type": "int32", "name": f"{_DATA}.Date"}), [{"a": 20000}]),
     ],

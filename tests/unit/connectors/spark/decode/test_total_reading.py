@@ -14,11 +14,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from connect.converters.json.converter import JsonConverter
+from connect.errors import DataError
 from connectors.spark.config import TableConfig
+from connectors.spark.decode.change_batch import ChangeBatch, make_meta
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.tolerant_decoding import decode_raw_tolerantly
 from connectors.spark.decode.topic_decoder import TopicDecoder
 from connectors.spark.plan.evolution import Columns, missing_columns, with_additions
+from connectors.spark.plan.row_limits import NO_LIMITS
 from connectors.spark.plan.rows import RowPreparation
 from connectors.spark.plan.truncates import NO_FEEDS
 from connectors.spark.tables.planned_rows import split_bad_records
@@ -87,7 +90,7 @@ def test_each_value_of_a_document_is_in_its_row_or_the_record_is_errant(
         lines = [json.dumps(node).encode() for node in part]
         raw = RawBuffer("t", [0] * len(part), list(range(len(part))), [None] * len(part), list(lines))
         batches, bad = decode_raw_tolerantly(decoder, raw, 0)
-        good, unfit = split_bad_records(rows, table, (), (), batches, NO_FEEDS)
+        good, unfit = split_bad_records(rows, table, NO_LIMITS, (), batches, NO_FEEDS)
         bad += unfit
         for one in bad:
             assert any(word in one.reason.message for word in ("field ", "column ", "no field of these records")), one
@@ -113,7 +116,7 @@ def test_a_key_with_other_fields_is_errant_also_beside_a_tombstone() -> None:
     rows = RowPreparation("t", TableConfig("upsert", (), "hard", "add", (), keep_tombstones=False))
     keys, values = [b'{"id":1}', b'{"id":2}', b'{"id":3,"other":1}'], [b'{"id":1,"n":1}', None, b'{"id":3,"n":2}']
     batches, bad = decode_raw_tolerantly(decoder, RawBuffer("t", [0] * 3, [0, 1, 2], list(keys), list(values)), 0)
-    good, unfit = split_bad_records(rows, None, (), (), batches, NO_FEEDS)
+    good, unfit = split_bad_records(rows, None, NO_LIMITS, (), batches, NO_FEEDS)
     assert [(one.offset, "the record key has the fields id, other" in one.reason.message) for one in unfit] == [(2, True)]
     assert not bad
     prepared = rows.prepare(None, good, ())
@@ -129,11 +132,11 @@ def nested(type_: str, levels: int) -> bytes:
 @pytest.mark.parametrize(
     ("type_", "levels", "is_read"),
     [
-        ("objects", 94, True), ("objects", 95, False), ("objects", 300, False), ("objects", 700, False),
-        ("lists", 47, True), ("lists", 48, False), ("lists", 300, False),
+        ("objects", 40, True), ("objects", 41, False), ("objects", 300, False), ("objects", 700, False),
+        ("lists", 40, True), ("lists", 41, False), ("lists", 300, False),
     ],
 )  # fmt: skip
-def test_what_is_nested_deeper_than_readers_of_parquet_allow_is_errant(type_: str, levels: int, is_read: bool) -> None:
+def test_what_is_nested_deeper_than_readers_allow_is_errant(type_: str, levels: int, is_read: bool) -> None:
     converter = JsonConverter()
     converter.configure({"schemas.enable": "false"}, is_key=False)
     decoder = TopicDecoder(
@@ -143,9 +146,33 @@ def test_what_is_nested_deeper_than_readers_of_parquet_allow_is_errant(type_: st
     rows = RowPreparation("t", TableConfig("append", (), "hard", "add", (), keep_tombstones=False))
     raw = RawBuffer("t", [0], [7], [None], [nested(type_, levels)])
     batches, bad = decode_raw_tolerantly(decoder, raw, 0)
-    good, unfit = split_bad_records(rows, None, (), (), batches, NO_FEEDS)
+    good, unfit = split_bad_records(rows, None, NO_LIMITS, (), batches, NO_FEEDS)
     assert [(one.offset, "nested" in one.reason.message) for one in (*bad, *unfit)] == [(7, True)] * (not is_read)
     for batch in good:
         file = io.BytesIO()
         pq.write_table(batch.image, file)
         assert pq.read_table(file).equals(batch.image)
+
+
+def test_a_decimal_that_the_scale_of_another_record_leaves_no_room_for_is_errant() -> None:
+    rows = RowPreparation("t", TableConfig("append", (), "hard", "add", (), keep_tombstones=True))
+    batches = []
+    for first, (type_, values) in enumerate(
+        [(pa.decimal128(38, 0), [D(1), D("9" * 38), D(2)]), (pa.decimal128(38, 9), [D("0.5"), D("1.5"), D("2.5")])]
+    ):
+        numbers = pa.array(range(3 * first, 3 * first + 3), pa.int64())
+        meta = make_meta(numbers, pa.nulls(3, pa.string()), numbers, pa.array([0] * 3, pa.int32()), numbers)
+        batches.append(ChangeBatch("t", meta, pa.table({"d": pa.array(values, type_)}), None))
+    with pytest.raises(DataError):
+        rows.prepare(None, batches, ())
+    good, bad = split_bad_records(rows, None, NO_LIMITS, (), batches, NO_FEEDS)
+    assert [(one.offset, "column d" in one.reason.message) for one in bad] == [(1, True)]
+    prepared = rows.prepare(None, good, ())
+    assert prepared is not None
+    assert [value for one in prepared.changes for value in one.image["d"].to_pylist()] == [
+        D(1),
+        D(2),
+        D("0.5"),
+        D("1.5"),
+        D("2.5"),
+    ]

@@ -165,7 +165,8 @@ def test_variant_is_no_struct_for_schema_evolution() -> None:
     struct = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
     assert sql_type(pa.list_(VARIANT)) == "ARRAY<VARIANT>"
     assert arrow_type("variant") == VARIANT
-    assert spark_json_type(pa.struct([("v", VARIANT)]))["fields"][0]["type"] == "variant"  # type: ignore[index]
+    described: Any = spark_json_type(pa.struct([("v", VARIANT)]))
+    assert described["fields"][0]["type"] == "variant"
     with pytest.raises(SchemaError, match="both VARIANT and STRUCT"):
         common_type(VARIANT, struct, "v")
     assert missing_columns({"v": VARIANT}, {"v": pa.struct([("x", pa.int32())])}) == []

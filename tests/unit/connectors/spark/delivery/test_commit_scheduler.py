@@ -12,17 +12,30 @@ from connect.pending_work import Pending, PendingWork
 from connect.record import TopicPartition
 from connect.testing import ManualClock
 from connectors.sink_support.errant_records import BadRecord
-from connectors.spark.config import parse_config
+from connectors.spark.config import SparkSinkConfig, parse_config
 from connectors.spark.delivery import errant_records
 from connectors.spark.delivery.commit_scheduler import BufferLimits, CommitScheduler
 from connectors.spark.delivery.commit_threads import CommitThreads
 from connectors.spark.delivery.partition_offsets import PartitionOffsets
 from connectors.spark.delivery.segment import Arrival
 from connectors.spark.delivery.sink_tables import SinkTables
+from connectors.spark.tables.writer import TableWriter
 from tests.support.waiting import WAIT_S
 from tests.unit.connectors.spark.delivery.fakes import FakeTables, changes
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class SinkTablesOfFakes(SinkTables):
+    """Tables that fake writers write."""
+
+    def __init__(self, config: SparkSinkConfig, tables: FakeTables, pending: PendingWork) -> None:
+        super().__init__(config, "lake-0", None, lambda topic: None, pending)
+        self._fakes = tables
+
+    def _open(self, name: str) -> TableWriter:
+        writer: TableWriter = self._fakes.open(name)
+        return writer
 
 
 class Rig:
@@ -38,8 +51,7 @@ class Rig:
         settings = {"name": "lake", "topics": "t", "table.location": "/lake", "table.format": "parquet"}
         interval = {} if interval_s is None else {"commit.interval.ms": str(int(interval_s * 1000))}
         config = parse_config({**settings, **interval, "freshness.ms": str(int(freshness_s * 1000))})
-        self.queues = SinkTables(config, "lake-0", None, lambda topic: None, self.pending)
-        self.queues._open = self.tables.open  # type: ignore[method-assign]
+        self.queues = SinkTablesOfFakes(config, self.tables, self.pending)
         self.queues.partitions = {P0, P1}
         limits = BufferLimits(records, 1 << 30)
         self.scheduler = CommitScheduler("lake-0", self.queues, self.offsets, limits, self._refuse, self.clock.monotonic)

@@ -13,11 +13,13 @@ import pytest
 from connect.converters.json.converter import JsonConverter
 from connect.errors import ConnectError, RetriableError
 from connect.record import RawBatch, TopicPartition
+from connect.sink import TopicIdentity
 from connect.testing import ManualClock
 from connect.testing.harness import MemoryReporter, SinkContext
 from connectors.spark import task as spark_task
 from connectors.spark.delivery import sink_tables
 from connectors.spark.task import SparkSinkTask
+from tests.support.waiting import WAIT_S
 from tests.unit.connectors.spark.delivery.fakes import FakeTables
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -67,6 +69,12 @@ class Sink:
     def settle(self) -> None:
         """Collects all commits that were started."""
         self.task.sink._scheduler.wait_for([table.name for table in self.task.sink.tables.queues()])
+        self.put()
+
+    def hear_topic_ids(self) -> None:
+        """Takes the answer to a question for the topics' IDs, if one was asked."""
+        if (thread := self.task._watch._thread) is not None:
+            thread.join(WAIT_S)
         self.put()
 
     def timeout_ms(self) -> int | None:
@@ -119,6 +127,10 @@ def test_commits_start_in_time_for_the_freshness_of_each_table(create: Callable[
     assert sink.timeout_ms() == 600  # only the next request to commit the group's offsets
     sink.clock.advance(0.6)
     sink.put()
+    assert sink.timeout_ms() == 3900  # only the next question for the topics' IDs
+    sink.clock.advance(3.9)
+    sink.put()
+    sink.hear_topic_ids()
     assert sink.timeout_ms() is None
     progress = sink.task.progress()
     assert progress["tables"]["t"]["oldest_ms"] == {"p50": 500, "p99": 500}
@@ -148,6 +160,17 @@ def test_transaction_markers_and_other_gaps_delay_nothing(create: Callable[..., 
     sink.settle()
     assert sink.tables["t"].commits == [[0, 1]]
     assert sink.pre_commit() == {P0: 2}
+
+
+def test_offsets_of_records_that_the_worker_left_out_are_committed(create: Callable[..., Sink]) -> None:
+    sink = create(commit_interval_ms="1000")
+    assert sink.task.pre_commit({P0: 7}) == {P0: 7}  # a filter has left out all of them
+    sink.put(7, 8)
+    assert sink.task.pre_commit({P0: 12}) == {P0: 7}
+    sink.clock.advance(1)
+    sink.put()
+    sink.settle()
+    assert sink.task.pre_commit({P0: 12}) == {P0: 12}
 
 
 def test_records_are_received_while_a_table_is_committed(create: Callable[..., Sink]) -> None:
@@ -385,3 +408,59 @@ def test_records_kept_for_reports_are_released_partition_by_partition(create: Ca
     sink.tables["slow"].gate.set()
     sink.settle()
     assert sink.task.sink._errant_records.kept_bytes == 0
+
+
+def raw(*offsets: int) -> list[RawBatch]:
+    values: list[bytes | None] = [json.dumps({"id": o}).encode() for o in offsets]
+    keys: list[bytes | None] = [None] * len(values)
+    return [RawBatch("t", 0, list(offsets), keys, values, [0] * len(values))]
+
+
+def test_a_task_that_retention_overtook_stops_as_it_does_at_its_start(create: Callable[..., Sink]) -> None:
+    sink = create()
+    assert not sink.task.allows_offset_resets
+    sink.put(*range(100))
+    sink.context.beginnings[P0], sink.context.ends[P0] = 600, 1000
+    words = r"t-0 up to offset 100, but the topic begins at 600: retention deleted 500 records .*PATCH /connectors/<name>/offsets"
+    with pytest.raises(ConnectError, match=f"^the connector has read {words}"):
+        sink.task.explain_missing_offset(P0, 100)
+    sink.tables["t"].ends = {P0: 100}
+    restarted = create()
+    restarted.context.beginnings, restarted.context.ends = sink.context.beginnings, sink.context.ends
+    with pytest.raises(ConnectError, match=f"^table t holds {words}"):
+        restarted.open(P0)
+
+
+def test_a_task_whose_topic_was_recreated_stops(create: Callable[..., Sink]) -> None:
+    sink = create()
+    sink.put(*range(100))
+    sink.context.beginnings[P0], sink.context.ends[P0] = 0, 30
+    with pytest.raises(
+        ConnectError, match=r"t-0 up to offset 100, but the topic ends at 30: the topic was deleted and recreated"
+    ):
+        sink.task.explain_missing_offset(P0, 100)
+    sink.context.ends[P0] = 300  # it has grown beyond the old one
+    sink.context.identities["t"] = TopicIdentity("memory", "another")
+    with pytest.raises(ConnectError, match=r"read t-0 up to offset 100 from a topic that was recreated"):
+        sink.task.explain_missing_offset(P0, 100)
+
+
+def test_a_topic_that_was_recreated_and_outgrew_the_old_one_stops_the_task(create: Callable[..., Sink]) -> None:
+    sink = create()
+    sink.put(*range(100))
+    sink.context.identities["t"] = TopicIdentity("memory", "another")
+    sink.put(*range(100, 200))
+    sink.clock.advance(5)
+    sink.put()
+    with pytest.raises(ConnectError, match=r"read t-0 up to offset 200 from a topic that was recreated"):
+        sink.hear_topic_ids()
+
+
+def test_gaps_and_records_that_come_again_stop_nothing(create: Callable[..., Sink]) -> None:
+    sink = create()
+    sink.put(0, 1, 5)
+    sink.put(0, 1, 5, 9)  # compaction or transactions left gaps; a redelivered batch has new records
+    sink.put(1, 5)
+    sink.task.put_raw(raw(9, 12))
+    sink.task.sink.flush()
+    assert [o for commit in sink.tables["t"].commits for o in commit] == [0, 1, 5, 9, 12]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
-from connect.errors import DataError
 from connectors.spark.config import TableConfig, parse_config
-from connectors.spark.decode.change_batch import IGNORED, ChangeBatch, make_meta
+from connectors.spark.decode.change_batch import IGNORED, ChangeBatch
 from connectors.spark.delivery.table_router import TableRouter
 from connectors.spark.iceberg_sink.config import parse_config as parse_iceberg_config
 from connectors.spark.plan.rows import RowPreparation
@@ -22,8 +23,8 @@ def router() -> TableRouter:
     return TableRouter(parse_config({**PROPS, "table.name.format": "${table}", "write.mode": "upsert"}))
 
 
-def routed(router: TableRouter, *batches: object) -> list[tuple[str, list[int]]]:
-    found, bad_records = router.route("t", batches)  # type: ignore[arg-type]
+def routed(router: TableRouter, *batches: ChangeBatch) -> list[tuple[str, list[int]]]:
+    found, bad_records = router.route("t", batches)
     assert not bad_records
     return [(table, offsets_of([part])) for table, part in found]
 
@@ -91,15 +92,45 @@ def test_changelogs_get_the_records_of_their_tables() -> None:
     assert router.ignored_tombstones == 1
 
 
-def test_a_record_that_names_a_changelog_is_refused() -> None:
+def routed_by_field(values: pa.Array, **properties: str) -> tuple[list[tuple[str, list[int]]], list[tuple[int, str]]]:
+    """The offsets by table, and the offsets and errors of the bad records."""
     config = parse_iceberg_config(
         {
-            "name": "lake", "topics": "t", "write.mode": "both", "iceberg.tables.dynamic-enabled": "true",
-            "iceberg.tables.route-field": "f", "iceberg.tables.default-id-columns": "id",
+            "name": "lake", "topics": "t", "iceberg.tables.dynamic-enabled": "true", "iceberg.tables.route-field": "f",
+            "iceberg.tables.default-id-columns": "id", **properties,
         }
     )  # fmt: skip
-    numbers = pa.array([0, 1], pa.int64())
-    meta = make_meta(numbers, pa.nulls(2, pa.string()), pa.nulls(2, pa.int64()), pa.array([0, 0], pa.int32()), numbers)
-    changes = ChangeBatch("t", meta, pa.table({"id": [1, 2], "f": ["db.a", "db.a_changelog"]}), None)
-    with pytest.raises(DataError, match=r"partition 0, offset 1: f names db\.a_changelog, which is the name of a changelog"):
-        TableRouter(config).route("t", [changes])
+    batch = changes(range(len(values)))
+    batch = replace(batch, image=batch.image.append_column("f", values))
+    found, bad_records = TableRouter(config).route("t", [batch])
+    return [(table, offsets_of([part])) for table, part in found], [(bad.offset, bad.reason.message) for bad in bad_records]
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (pa.array([None, {"x": 1}, None]), "the field f has several values, and not a text"),
+        (pa.array([None, [], None], pa.list_(pa.string())), "the field f has several values, and not a text"),
+        (pa.array([b"db.a", b"\xff", b"db.b"]), "the field f is no text"),
+    ],
+    ids=["object", "array", "bytes"],
+)
+def test_a_record_whose_route_field_is_no_text_is_a_bad_record(values: pa.Array, reason: str) -> None:
+    found, bad_records = routed_by_field(values)
+    assert found == ([("db.a", [0]), ("db.b", [2])] if pa.types.is_binary(values.type) else [])
+    ((offset, message),) = bad_records
+    assert offset == 1
+    assert message.startswith("topic t, partition 0, offset 1: ")
+    assert reason in message
+
+
+def test_a_nested_route_field_that_is_an_object_makes_a_bad_record() -> None:
+    values = pa.array([{"g": {"h": "x"}}, None, {"g": None}])
+    found, bad_records = routed_by_field(values, **{"iceberg.tables.route-field": "f.g"})
+    assert (found, [offset for offset, _ in bad_records]) == ([], [0])
+
+
+def test_a_record_that_names_a_changelog_is_a_bad_record() -> None:
+    found, bad_records = routed_by_field(pa.array(["db.a", "db.a_changelog", "db.a"]), **{"write.mode": "both"})
+    assert found == [("db.a", [0, 2]), ("db.a_changelog", [0, 2])]
+    assert bad_records == [(1, "topic t, partition 0, offset 1: f names db.a_changelog, which is the name of a changelog")]

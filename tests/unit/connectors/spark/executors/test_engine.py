@@ -185,7 +185,8 @@ def test_auto_uses_executors_while_there_is_a_backlog(create: Callable[..., Sink
     sink.until(lambda: sink.engine == "worker")
     assert sink.context.paused == set()
     assert sink.context.requested_offsets == {P0: 3000, P1: 2000}
-    assert sink.task.pre_commit({P0: 3000, P1: 2000}) == {P0: 3000, P1: 2000}
+    # Nor has the worker read them again yet.
+    assert sink.task.pre_commit({P0: 3005, P1: 2000}) == {P0: 3000, P1: 2000}
     # The first job is small: it determines the columns of the table.
     assert sink.runner.jobs[0] == [OffsetRange(P0, 0, 1000)]
     found = sorted(offset for commit in sink.table().commits for offset in commit)
@@ -349,6 +350,9 @@ class Target:
         self.files.add(path := f"file-{self.written}")
         return [NewFile(path, {}, rows)]
 
+    def find_missing(self, paths: Sequence[str]) -> list[str]:
+        return [path for path in paths if path not in self.files]
+
     def delete(self, paths: Collection[str]) -> None:
         self.files -= set(paths)
 
@@ -359,7 +363,7 @@ def writing(create: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch) -> tup
     sink, target = create(spark_engine="executors"), Target()
     sink.context.ends = {P0: 10}
     sink.until(lambda: sink.context.requested_offsets == {P0: 10})
-    described = WriteTarget({"id": pa.int64()}, {P0: 10}, files=target)  # type: ignore[arg-type]  # a fake
+    described = WriteTarget({"id": pa.int64()}, {P0: 10}, files=target)
     monkeypatch.setattr(sink.table(), "write_target", lambda partitions: described)
     sink.context.ends = {P0: 15}
     sink.clock.advance(60.0)
@@ -381,3 +385,13 @@ def test_files_of_a_job_that_ends_while_it_is_interrupted_are_deleted(writing: t
     eventually(lambda: target.written > 0, "files", sink.task.progress)
     sink.task.close_partitions([P0, P1])
     assert target.files == set()
+
+
+def test_a_topic_that_is_shorter_than_what_executors_have_read_stops_the_task(create: Callable[..., Sink]) -> None:
+    sink = create(spark_engine="executors")
+    sink.context.ends = {P0: 3000, P1: 0}
+    sink.until(lambda: sink.task.sink.position(P0) == 3000)
+    sink.context.ends[P0] = 30
+    sink.clock.advance(10)
+    with pytest.raises(ConnectError, match=r"read t-0 up to offset 3000, but the topic ends at 30: .* deleted and recreated"):
+        sink.put()

@@ -88,7 +88,7 @@ class Executor:
         (log / f"{3:020}.json").touch()
         columns = {**COLUMNS, **(extra or {})}
         files = DeltaFileTarget(str(self.folder / name), None, TableLayout(columns), 3, 1000)
-        self.targets[name] = WriteTarget(columns, {} if end is None else {P0: end}, (), keys, files)
+        self.targets[name] = WriteTarget(columns, {} if end is None else {P0: end}, keys=keys, files=files)
 
     def run(
         self,

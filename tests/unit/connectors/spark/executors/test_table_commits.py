@@ -22,6 +22,7 @@ from connectors.spark.tables.executor_files import FileTarget, WriteTarget, Writ
 from connectors.spark.tables.iceberg.file_target import IcebergFileTarget
 from connectors.spark.tables.iceberg.types import new_schema
 from connectors.spark.tables.offset_ranges import OffsetRanges
+from connectors.spark.tables.writer import TableWriter
 from tests.unit.connectors.spark.delivery.fakes import changes, offsets_of
 
 P0 = TopicPartition("t", 0)
@@ -49,6 +50,11 @@ class Writer:
         return self._fits
 
 
+def as_table_writer(fake: Any) -> TableWriter:
+    writer: TableWriter = fake
+    return writer
+
+
 def part(first: int, of_table: TablePart, host: str = "") -> tuple[PartResult, TablePart]:
     return PartResult(P0, first, first + 10, {"t": of_table}, host=host), of_table
 
@@ -65,7 +71,7 @@ def test_files_and_changes_are_committed_in_the_order_of_their_offsets() -> None
         part(30, written("c")),
     ]
     commits, writer = TableCommits("t", WriteTarget({"id": pa.int64()}, {P0: 0}), parts), Writer()
-    commits.commit(writer, {(P0, 20): 100}, [P0])  # type: ignore[arg-type]  # a fake
+    commits.commit(as_table_writer(writer), {(P0, 20): 100}, [P0])
     assert writer.found == [
         (["a", "b"], {P0: 0}, {P0: (0, 20)}),
         ([20, 22], [[120, 122]], {P0: (20, 30)}),
@@ -77,7 +83,7 @@ def test_files_and_changes_are_committed_in_the_order_of_their_offsets() -> None
 def test_files_for_a_table_that_has_changed_may_be_deleted() -> None:
     commits = TableCommits("t", WriteTarget({"id": pa.int64()}), [part(0, written("a"))])
     with pytest.raises(RetriableError, match="table t has changed"):
-        commits.commit(Writer(fits=False), {}, [P0])  # type: ignore[arg-type]  # a fake
+        commits.commit(as_table_writer(Writer(fits=False)), {}, [P0])
     assert not commits.may_be_committed
 
 
@@ -102,7 +108,7 @@ def test_files_that_the_worker_does_not_find_are_not_committed(tmp_path: Path, m
 
     def commit() -> TableCommits:
         commits = TableCommits("t", WriteTarget({"id": pa.int64()}, files=target), parts)
-        commits.commit(writer, {}, [P0])  # type: ignore[arg-type]  # a fake
+        commits.commit(as_table_writer(writer), {}, [P0])
         return commits
 
     assert commit().may_be_committed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -114,3 +116,41 @@ def test_a_type_that_cannot_be_a_key_is_refused_by_name() -> None:
     lists = found.image.set_column(0, "id", pa.array([[1], [2]]))
     with pytest.raises(SchemaError, match=r"a column of type list<.*> cannot be a key"):
         latest_per_key(ChangeBatch("t", found.meta, lists, None), ["id"], "hard")
+
+
+def test_a_row_with_another_key_than_its_record_is_refused() -> None:
+    base = changes([(None, 1, "a", "a"), (None, 100, "a", "a"), ("d", 3, None, None), ("tombstone", None, None, None)])
+
+    def keyed(*keys: int | None) -> ChangeBatch:
+        return ChangeBatch("t", base.meta, base.image, pa.table({"id": pa.array(keys, pa.int32())}))
+
+    assert with_key_columns(keyed(1, None, 3, 7), ["id"], False).image["id"].to_pylist() == [1, 100, 3, 7]
+    for is_configured in (False, True):
+        with pytest.raises(
+            DataError, match="offset 1: the record key and the row have different values in the field id, 1 and 100"
+        ):
+            with_key_columns(keyed(1, 1, 3, 7), ["id"], is_configured)
+
+
+def test_the_row_of_a_change_event_is_that_of_its_key() -> None:
+    """Sources mask columns of rows, and not of keys."""
+    base = changes([("c", 1, "a", "a"), ("d", 0, "a", "a")])
+    keyed = ChangeBatch("t", base.meta, base.image, pa.table({"id": pa.array([1, 1], pa.int32())}))
+    assert with_key_columns(keyed, ["id"], False).image["id"].to_pylist() == [1, 1]
+
+
+def test_keys_of_floating_point_that_are_equal_are_one_value() -> None:
+    base = changes([(None, 1, "a", "a"), (None, 2, "a", "a")])
+    own = pa.chunked_array([pa.array([math.nan, 0.0])])
+    image = base.image.set_column(base.image.column_names.index("id"), "id", own)
+    keyed = ChangeBatch("t", base.meta, image, pa.table({"id": pa.array([math.nan, -0.0])}))
+    assert with_key_columns(keyed, ["id"], False).num_rows == 2
+
+
+def test_whole_keys_that_were_read_as_doubles_are_integers() -> None:
+    """Without a schema, one key of another type makes the column that of both."""
+    base = changes([("c", 1, "a", "a"), ("c", 2, "a", "a")])
+    keyed = ChangeBatch("t", base.meta, base.image, pa.table({"id": pa.array([1.0, 2.0])}))
+    assert with_key_columns(keyed, ["id"], False).image["id"].to_pylist() == [1, 2]
+    with pytest.raises(DataError, match=r"in the field id of the record key, DOUBLE, does not fit"):
+        with_key_columns(replace(keyed, keys=pa.table({"id": pa.array([1.0, 7.5])})), ["id"], False)

@@ -11,7 +11,7 @@ import pytest
 from connectors.spark.plan.evolution import (
     quote,
 )
-from connectors.spark.plan.sql import key_bounds, literal, merge_statement
+from connectors.spark.plan.sql import key_bounds, literal, merge_statement, written_columns
 
 
 def test_merge_names_every_column_and_quotes_all_names() -> None:
@@ -22,9 +22,18 @@ def test_merge_names_every_column_and_quotes_all_names() -> None:
         "MERGE INTO delta.`/lake/a``b` AS t USING `s` AS s ON t.`i``d` = s.`i``d` AND t.`i``d` BETWEEN 1 AND 9 "
         "WHEN MATCHED AND s.`__sluice_delete` THEN DELETE "
         "WHEN MATCHED THEN UPDATE SET t.`x` = CASE WHEN s.`__sluice_keep_x` THEN t.`x` ELSE s.`x` END, t.`old` = NULL "
-        "WHEN NOT MATCHED AND NOT s.`__sluice_delete` THEN INSERT (`i``d`, `x`) "
-        "VALUES (s.`i``d`, s.`x`)"
+        "WHEN NOT MATCHED AND NOT s.`__sluice_delete` THEN INSERT (`i``d`, `x`, `old`) "
+        "VALUES (s.`i``d`, s.`x`, NULL)"
     )
+
+
+def test_an_upsert_writes_null_into_columns_that_it_lacks_except_computed_ones() -> None:
+    columns, computed = ["id", "plain", "computed", "given"], {"computed", "given"}
+    written = written_columns(columns, {"id", "given"}, computed)
+    assert written == ["id", "plain", "given"]
+    statement = merge_statement("t", "s", ["id"], written, {"id", "given"}, (), None, deletes=False)
+    assert "UPDATE SET t.`plain` = NULL, t.`given` = s.`given` WHEN" in statement
+    assert "INSERT (`id`, `plain`, `given`) VALUES (s.`id`, NULL, s.`given`)" in statement
 
 
 def test_merge_of_nothing_but_keys_has_no_update() -> None:

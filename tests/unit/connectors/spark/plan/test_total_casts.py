@@ -347,3 +347,21 @@ def test_a_value_that_python_lacks_is_shown_in_the_message() -> None:
     one = replace(changes([1]), image=pa.table({"id": [7]}), keys=pa.table({"id": days}))
     with pytest.raises(DataError, match=r"offset 1: \+?12921-08-18 in the field id of the record key, DATE, does not fit BIGINT"):
         with_key_columns(one, ("id",), False)
+
+
+@given(st.integers(0, 10), st.integers(0, 38), st.lists(st.integers(-(10**38) + 1, 10**38 - 1), min_size=1, max_size=20))
+def test_a_decimal_has_the_same_value_in_a_column_of_another_scale_or_does_not_fit(
+    given_scale: int, scale: int, unscaled: list[int]
+) -> None:
+    with decimal.localcontext(prec=80):
+        for number in unscaled:
+            value = decimal.Decimal(number).scaleb(-given_scale)
+            try:
+                found = cast_column(
+                    pa.chunked_array([pa.array([value], pa.decimal128(38, given_scale))]), pa.decimal128(38, scale), "c"
+                )
+            except DataError:
+                digits = value.scaleb(scale)
+                assert digits != digits.to_integral_value() or abs(digits) >= 10**38
+            else:
+                assert found[0].as_py() == value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -76,3 +77,14 @@ def test_operation_alone_does_not_act_on_rows(operation: str) -> None:
         RowPreparation("t", settings).prepare(None, [batch(__op=[operation])], ())
     marked = unwrap(batch(__op=["d", "u"], __deleted=["true", "false"]), settings)
     assert (marked.meta[OPERATION].to_pylist(), marked.image.column_names) == (["d", "u"], ["id"])
+
+
+@pytest.mark.parametrize("operation", ["tombstone", "ignored"])
+@pytest.mark.parametrize("keeps", [True, False])
+def test_operation_that_the_sink_gives_to_records_is_refused_by_name(operation: str, keeps: bool) -> None:
+    with pytest.raises(DataError, match=f"offset 1: field __op is '{operation}'.*remove __op from metadata.columns"):
+        RowPreparation("t", replace(APPEND, keep_tombstones=keeps)).prepare(None, [batch(__op=["c", operation])], ())
+    settings = replace(APPEND, metadata_columns=("__offset",), keep_tombstones=keeps)
+    rows = RowPreparation("t", settings).prepare(None, [batch(__op=["c", operation])], ())
+    assert rows is not None
+    assert rows.changes[0].image["__op"].to_pylist() == ["c", operation]

@@ -11,10 +11,14 @@ import pytest
 
 from connect.errors import DataError
 from connectors.spark.config import TableConfig
+from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.plan.evolution import Columns
+from connectors.spark.plan.row_limits import NO_LIMITS
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
+from connectors.spark.plan.truncates import NO_FEEDS
 from connectors.spark.plan.widening import widened_columns, with_wider_types
 from connectors.spark.schema_settings import WIDEN
+from connectors.spark.tables.planned_rows import split_bad_records
 from tests.unit.connectors.spark.delivery.fakes import changes
 
 D = decimal.Decimal
@@ -78,12 +82,16 @@ def test_paths_name_the_fields_that_become_wider() -> None:
     assert not widened_columns(wider, wider)
 
 
-def prepare(table: Columns, *parts: Mapping[str, pa.Array]) -> PreparedRows:
-    batches = []
+def batches(*parts: Mapping[str, pa.Array]) -> list[ChangeBatch]:
+    found = []
     for part in parts:
         one = changes(range(len(next(iter(part.values())))))
-        batches.append(type(one)(one.topic, one.meta, pa.table(dict(part)), None))
-    prepared = RowPreparation("t", SETTINGS).prepare(table, batches, ())
+        found.append(ChangeBatch(one.topic, one.meta, pa.table(dict(part)), None))
+    return found
+
+
+def prepare(table: Columns, *parts: Mapping[str, pa.Array]) -> PreparedRows:
+    prepared = RowPreparation("t", SETTINGS).prepare(table, batches(*parts), ())
     assert prepared is not None
     return prepared
 
@@ -94,6 +102,30 @@ def test_records_of_several_types_in_one_commit_get_a_column_for_all_of_them() -
     assert [part.image["a"].to_pylist() for part in prepared.changes] == [[70000.0], [0.5]]
 
 
+def test_records_are_tried_with_the_types_to_which_others_of_their_commit_widen_the_column() -> None:
+    """Each of them alone would widen SMALLINT."""
+    parts = batches({"a": pa.array([0.5, 1.5])}, {"a": pa.array([D("2.500")], pa.decimal128(38, 3))})
+    rows = RowPreparation("t", SETTINGS)
+    good, bad = split_bad_records(rows, {"a": pa.int16()}, NO_LIMITS, (), parts, NO_FEEDS)
+    assert ["column a is DOUBLE in the table, but DECIMAL(38,3) in the records" in one.reason.message for one in bad] == [True]
+    prepared = rows.prepare({"a": pa.int16()}, good, ())
+    assert prepared is not None
+    assert prepared.columns == {"a": pa.float64()}
+
+
 def test_value_that_no_wider_column_holds_is_reported() -> None:
     with pytest.raises(DataError, match="column a is BIGINT in the table, but DOUBLE in the records"):
         prepare({"a": pa.int64()}, {"a": pa.array([0.5])})
+
+
+def test_records_that_fit_the_table_and_not_each_other_are_told_apart() -> None:
+    # An INT column can become BIGINT, or DOUBLE, and not one after the other.
+    preparation, table = RowPreparation("t", SETTINGS), {"a": pa.int32()}
+    parts = batches({"a": pa.array([5], pa.int64())}, {"a": pa.array([1.5, 2.5])})
+    with pytest.raises(DataError, match="column a is BIGINT in the table, but DOUBLE in the records"):
+        preparation.prepare(table, parts, ())
+    good, bad = split_bad_records(preparation, table, NO_LIMITS, (), parts, NO_FEEDS)
+    assert [one.reason.message.endswith("with table.name.format") for one in bad] == [True, True]
+    prepared = preparation.prepare(table, good, ())
+    assert prepared is not None
+    assert prepared.columns == {"a": pa.int64()}

@@ -21,7 +21,7 @@ from connect.sink import TopicIdentity
 from connect.testing import MemoryOffsets
 from connectors.spark.source.offsets import table_partition
 from connectors.spark.source.parquet import chain_feed
-from connectors.spark.source.parquet.listing import list_files
+from connectors.spark.source.parquet.listing import find_file, list_files
 from connectors.spark.source.parquet.positions import ListedFile
 from connectors.spark.tables.parquet.links import chain_of
 from connectors.spark.tables.parquet.table import ParquetTable
@@ -207,6 +207,110 @@ def test_file_that_is_gone_before_it_was_read_is_a_gap(table: SinkTable) -> None
     assert ids(read(table, offsets, source_on_gap="snapshot")) == [0, 1, 4, 5]
     table.append()
     assert ids(read(table, offsets)) == [6, 7]
+
+
+def remove_files(table: SinkTable) -> None:
+    """What a rule of the storage does to files of a certain age."""
+    for path in table.folder.glob("sluice-*.parquet"):
+        path.unlink()
+
+
+def test_chain_that_begins_again_before_the_offset_is_a_gap(table: SinkTable) -> None:
+    offsets = MemoryOffsets()
+    table.append()
+    table.open().move_offsets({PARTITIONS[0]: 100})
+    table._ends["c", 0] = 100
+    table.append()
+    assert ids(read(table, offsets)) == [0, 1, 2, 3]
+    remove_files(table)
+    assert read(table, offsets) == []
+    table.append()  # in the first generation of names, at offset 102
+    message = refusal(table, offsets)
+    chain = f"sluice-{chain_of('c', PARTITIONS[0])}"
+    follows = f"{chain}-000000-{104:020d}.parquet follows the last one, {table.files()[-1].name}, and not"
+    assert f"begin again: {follows} {chain}-000001-{102:020d}.parquet" in message
+    assert "DELETE its offsets" in message
+    assert ids(read(table, offsets, source_on_gap="snapshot")) == [4, 5]
+    table.append()
+    assert ids(read(table, offsets)) == [6, 7]
+
+
+def test_records_of_a_recreated_topic_are_a_gap(table: SinkTable) -> None:
+    offsets = MemoryOffsets()
+    for _ in range(3):
+        table.append()
+    read(table, offsets)
+    remove_files(table)
+    table._ends.clear()
+    table.append()
+    assert "begin again" in refusal(table, offsets)
+    assert ids(read(table, offsets, source_on_gap="snapshot")) == [6, 7]
+
+
+def test_listing_that_misses_the_last_file_is_no_gap(table: SinkTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    offsets = MemoryOffsets()
+    for _ in range(3):
+        table.append()
+    read(table, offsets)
+    missed = {path.name for path in table.files()[1:]}
+
+    def list_others(files: Any, folder: str, location: str) -> Iterator[ListedFile]:
+        return (file for file in list_files(files, folder, location) if file.name not in missed)
+
+    monkeypatch.setattr(chain_feed, "list_files", list_others)
+    assert read(table, offsets) == []
+
+
+def test_files_that_were_read_may_be_removed_after_they_were_listed(table: SinkTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    offsets = MemoryOffsets()
+    table.append()
+    read(table, offsets)
+
+    def find_after_removal(files: Any, folder: str, name: str) -> ListedFile | None:
+        remove_files(table)
+        return find_file(files, folder, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chain_feed, "find_file", find_after_removal)
+        assert read(table, offsets) == []
+    assert not table.files()
+    table.append()
+    assert ids(read(table, offsets)) == [2, 3]
+
+
+@pytest.mark.parametrize("done", [0, 1])
+def test_snapshot_has_no_rows_of_a_partition_whose_files_are_all_removed_meanwhile(
+    table: SinkTable, monkeypatch: pytest.MonkeyPatch, done: int
+) -> None:
+    offsets = MemoryOffsets()
+    for _ in range(2):
+        table.append(1, partition=1)
+    removed = table.files(1)[done].name
+
+    def find_after_removal(files: Any, folder: str, name: str) -> ListedFile | None:
+        if name == removed:
+            remove_files(table)
+        return find_file(files, folder, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chain_feed, "find_file", find_after_removal)
+        assert ids(read(table, offsets)) == [0][:done]
+    table.append(1, partition=1)
+    assert ids(read(table, offsets)) == [2]
+
+
+def test_last_file_that_is_removed_during_a_snapshot_is_a_gap(table: SinkTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(2):
+        table.append()
+    removed = table.files()[1]
+
+    def find_after_removal(files: Any, folder: str, name: str) -> ListedFile | None:
+        if name == removed.name:
+            removed.unlink(missing_ok=True)
+        return find_file(files, folder, name)
+
+    monkeypatch.setattr(chain_feed, "find_file", find_after_removal)
+    assert f"the file {removed.name} of table {table.folder} was removed before" in refusal(table, MemoryOffsets())
 
 
 def test_old_files_may_be_deleted_when_they_were_read(table: SinkTable) -> None:

@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 from connect.errors import BadRequestError, ConfigError
 from connectors.spark import SparkSource, session
 from connectors.spark.source.config import QuerySettings
-from connectors.spark.source.query.cursors import check_cursor_type, cursor_text, parse_cursor
+from connectors.spark.source.query.cursors import check_cursor_type, cursor_text
 from connectors.spark.source.query.feed import SentRows
 from connectors.spark.source.query.positions import CursorPosition, parse_cursor_offset
 from connectors.spark.source.query.range_reader import CursorRange, RangeReader
 from connectors.spark.source.query.spool import QuerySpool
 from connectors.spark.source.table_feed import TableColumn, TableSchema
+from connectors.spark.tables.files.partition_values import parse_text
 
 CONFIG = {"source.format": "query", "source.query": "SELECT 1 AS n", "cursor.column": "n", "topic": "t"}
 SCHEMA = TableSchema((TableColumn("n", pa.int64(), True), TableColumn("place", pa.int64(), True)))
@@ -96,10 +97,41 @@ def test_rows_that_are_removed_after_they_were_counted_are_no_range(
         pa.scalar(dt.datetime(2026, 1, 2, 3, 4, 5, 6), pa.timestamp("us")),
         pa.scalar(dt.datetime(2026, 1, 2, 3, 4, 5, 6, dt.UTC), pa.timestamp("us", "UTC")),
         pa.scalar("a 'quoted' text"),
+        pa.scalar(""),
+        pa.scalar(2_932_897, pa.int32()).cast(pa.date32()),
+        pa.scalar(2**31 - 1, pa.int32()).cast(pa.date32()),
+        pa.scalar(-719_529, pa.int32()).cast(pa.date32()),
+        pa.scalar(253_402_300_800_000_001, pa.int64()).cast(pa.timestamp("us")),
+        pa.scalar(2**63 - 1, pa.int64()).cast(pa.timestamp("us", "UTC")),
     ],
 )
 def test_text_of_a_cursor_is_its_value(value: pa.Scalar) -> None:
-    assert parse_cursor(cursor_text(value), value.type).equals(value)
+    assert parse_text(cursor_text(value), value.type).equals(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "number"),
+    [
+        ("+10000-01-01", pa.date32(), 2_932_897),
+        ("10000-01-01", pa.date32(), 2_932_897),
+        ("+10000-01-01 00:00:00", pa.timestamp("us", "UTC"), 253_402_300_800_000_000),
+        ("2026-01-02 03:04:05.5", pa.timestamp("us"), 1_767_323_045_500_000),
+        ("2026-01-02T03:04:05Z", pa.timestamp("us", "UTC"), 1_767_323_045_000_000),
+        ("2026-01-02 03:04", pa.timestamp("us"), 1_767_323_040_000_000),
+        ("2026-01-02", pa.timestamp("us"), 1_767_312_000_000_000),
+    ],
+)
+def test_texts_of_spark_and_of_users_are_cursors(text: str, type_: pa.DataType, number: int) -> None:
+    assert parse_text(text, type_).value == number
+
+
+@pytest.mark.parametrize(
+    ("text", "type_"),
+    [("0x10", pa.int64()), ("1_0", pa.int64()), ("2026-13-01", pa.date32()), ("2026-01-01 24:00:00", pa.timestamp("us"))],
+)
+def test_text_that_is_no_cursor_is_refused(text: str, type_: pa.DataType) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_text(text, type_)
 
 
 @pytest.mark.parametrize("type_", [pa.float64(), pa.bool_(), pa.binary(), pa.list_(pa.int32())])

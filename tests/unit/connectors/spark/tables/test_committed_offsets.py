@@ -22,18 +22,19 @@ def test_commit_metadata_round_trips(ends: dict[TopicPartition, int], sequence: 
     assert parse_commit(commit.to_json()) == commit
 
 
+def test_metadata_of_other_writers_is_no_commit() -> None:
+    assert [parse_commit(text) for text in (None, "somebody's own words", '{"sluice": 1}')] == [None] * 3
+
+
 def test_the_newest_commit_of_a_partition_is_authoritative() -> None:
     other = TopicPartition("t", 1)
     history = [
-        None,
-        "somebody's own words",
-        '{"sluice": 1}',
-        TableCommit("lake", 9, {}, {TP: 50}).to_json(),
-        TableCommit("elsewhere", 99, {}, {TP: 999}).to_json(),
-        TableCommit("lake", 8, {}, {TP: 40, other: 7}).to_json(),
+        TableCommit("lake", 9, {}, {TP: 50}),
+        TableCommit("elsewhere", 99, {}, {TP: 999}),
+        TableCommit("lake", 8, {}, {TP: 40, other: 7}),
     ]
     committed_offsets = collect_committed_offsets(history, "lake")
     assert committed_offsets.sequence == 9
     assert committed_offsets.ends == {TP: 50, other: 7}
     assert committed_offsets.covers([TP, other])
-    assert collect_committed_offsets([TableCommit("lake", 10, {}, {TP: None}).to_json(), *history], "lake").ends == {other: 7}
+    assert collect_committed_offsets([TableCommit("lake", 10, {}, {TP: None}), *history], "lake").ends == {other: 7}

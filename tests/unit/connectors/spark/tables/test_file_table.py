@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from connect.errors import ConnectError
 from connect.record import TopicPartition
 from connect.sink import TopicIdentity
 from connectors.spark.plan.deduplicate import DeduplicatedChanges
+from connectors.spark.plan.row_limits import RowLimits
 from connectors.spark.tables.conflicts import CommitConflict, HistoryMoved, TableNotLocked
 from connectors.spark.tables.file_table import FileTable
 from connectors.spark.tables.table import OffsetCommit, Upsert
@@ -45,6 +46,7 @@ class Format:
         self.was_locked: list[bool] = []
         """By change: whether the lock was held while it was written."""
         self.shape: object = ""
+        self.keys: tuple[str, ...] = ()
         self.commits = 0
         self._outcome = outcome
         self._lock = TableLock(str(folder), "lock")
@@ -52,16 +54,20 @@ class Format:
             version=1,
             table_id="t",
             columns={"id": pa.int64()},
-            partition_columns=(),
+            limits=RowLimits(),
             shape="",
             ends={},
             order_state=0,
             order_files=_ANY,
             lock=self._lock,
+            keys=(),
         )
 
     def read(self, before: View | None) -> Step[View]:
-        return Step(replace(self._view, shape=self.shape), [])
+        return Step(replace(self._view, shape=self.shape, keys=self.keys), [])
+
+    def set_keys(self, view: View, keys: Sequence[str]) -> None:
+        self.keys = tuple(keys)
 
     def read_files(self, view: View, keys: Any) -> Any:
         class Files:
@@ -108,6 +114,18 @@ def test_the_files_of_an_append_are_committed_again_after_a_conflict(tmp_path: P
     form = Format(tmp_path, conflicts(2))
     assert open_table(form).append(ROWS, COMMIT) == 2
     assert (form.commits, [change.is_discarded for change in form.changes]) == (3, [False])
+
+
+def test_a_key_that_another_task_has_said_meanwhile_stays(tmp_path: Path) -> None:
+    form = Format(tmp_path, conflicts(0))
+    table = open_table(form)
+    table.set_keys(["id"])
+    assert form.keys == ("id",)
+    other = open_table(form)
+    form.keys = ("other",)
+    other.set_keys(["id"])
+    assert form.keys == ("other",)
+    assert table.append(ROWS, COMMIT) is None  # the writer loads again, and judges by the key of the table
 
 
 def test_the_files_of_an_append_do_not_fit_another_schema(tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ def test_a_table_that_was_created_again_without_deletion_vectors_is_not_left_to_
 def test_a_table_that_was_created_again_while_the_jvm_was_gone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     made = world(Case("delta", "upsert", "c1 c2 c3 c4 c5"), "A open")
     session: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda *_: None, set=lambda *_: None))
-    table = DeltaTable("t", lambda: session, lambda _: reopened(made), None)  # type: ignore[arg-type]  # it is never Spark's
+    of_spark: Any = None  # it is never Spark's
+    table = DeltaTable("t", lambda: session, lambda _: reopened(made), of_spark)
     sink = made.sinks["A"]
     sink.writer._table, sink.writer._state = table, None
     sink.put(3)

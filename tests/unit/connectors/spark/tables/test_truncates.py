@@ -19,9 +19,10 @@ from connect.errors import DataError
 from connect.record import TopicPartition
 from connectors.spark.config import TableConfig
 from connectors.spark.config_keys import CURRENT, DELETED, LOG, SCD2, SEQ, SOURCE_TS, UNAVAILABLE, VERSION_COLUMNS
+from connectors.spark.decode.change_batch import empty_rows
 from connectors.spark.plan.truncates import deleting
 from connectors.spark.tables.application_ids import feeding_partitions
-from connectors.spark.tables.delta.change import TableChange
+from connectors.spark.tables.delta.change import DeltaChange
 from connectors.spark.tables.delta.data_files import DataFileWriter
 from connectors.spark.tables.delta.file_format import DeltaFormat
 from connectors.spark.tables.delta.layout import TableLayout
@@ -133,7 +134,7 @@ def test_positions_of_several_topics_are_not_compared(tmp_path: Path) -> None:
     world.writer.commit([replace(world.partitions.batch([(Event("c", 7, 1, "shard"), 3)]), topic="shard")], [])
     with pytest.raises(DataError, match=r"fed by several topics, whose positions cannot be compared: shard, t\."):
         world.commit(Event("t", None, 12))
-    assert world.rows() == {2: "b"}
+    assert world.rows() == {2: "b", 7: "shard"}
 
 
 def test_deletes_that_are_ignored_ignore_truncates_of_any_partition(tmp_path: Path) -> None:
@@ -146,10 +147,10 @@ def test_rows_that_a_truncate_updates_go_to_their_new_partition_of_a_delta_table
     columns = {"id": pa.int64(), DELETED: pa.bool_()}
     files, layout = fs.LocalFileSystem(), TableLayout(columns, (DELETED,))
     writer, indexed = DataFileWriter(files, str(tmp_path), 1000), IndexedFiles(files, DeltaFormat(str(tmp_path)), {}, 0)
-    written = TableChange(writer, layout, pa.table({"id": [1, 2], DELETED: [False, False]}))
+    written = DeltaChange(writer, layout, pa.table({"id": [1, 2], DELETED: [False, False]}))
     written.write_rows()
     indexed.apply(written.adds, ())
-    change = TableChange(writer, layout)
+    change = DeltaChange(writer, layout)
     change.write(Patch(pa.table({}), {}, False, columns, deleting({DELETED: pa.scalar(True)}, None), 0), indexed.live)
     assert [add["partitionValues"] for add in change.adds] == [{DELETED: "true"}]
     assert len(change.removes) == 1
@@ -169,19 +170,27 @@ def test_rows_that_a_truncate_updates_go_to_their_new_partition_of_an_iceberg_ta
     indexed = IndexedFiles(fs.LocalFileSystem(), IcebergFormat(state), {}, 0)
     indexed.apply(change.entries(), ())
     update = deleting({DELETED: pa.scalar(True), SOURCE_TS: later}, None)
-    updated = IcebergChange(writer, partitioning)
-    updated.write(Patch(pa.table({}), {}, False, columns, update, 0), indexed.live, columns, has_vectors=True)
+    updated = IcebergChange(writer, partitioning, columns=columns)
+    updated.write(Patch(pa.table({}), {}, False, columns, update, 0), indexed.live)
     rows = pa.table({SOURCE_TS: pa.array([later.as_py()], later.type)})
     assert [tuple(entry["partition"]) for entry in updated.added] == [values for values, _ in partitioning.split(rows)]
 
 
-def test_a_table_with_rows_of_another_connector_refuses_a_truncate(tmp_path: Path) -> None:
-    found = feeding_partitions({"sluice:other:cluster:id:0:u": 7, "sluice:c:cluster:id:1:t": 0, "sluice:c:t": 9, "app": 3})
-    assert found == {TopicPartition("u", 0)}
+@pytest.mark.parametrize(
+    ("other", "feed"),
+    [
+        ("sluice:other:cluster:id:0:u", TopicPartition("u", 0)),
+        ("sluice:a:b:t", TopicPartition("unknown topic of connector a:b", 0)),
+    ],
+    ids=["worker", "Spark"],
+)
+def test_a_table_with_rows_of_another_connector_refuses_a_truncate(tmp_path: Path, other: str, feed: TopicPartition) -> None:
+    found = feeding_partitions({other: 7, "sluice:c:cluster:id:1:t": 0, "app": 3})
+    assert found == {feed}
     world = World(tmp_path, BY_LOG)
     world.commit(Event("c", 1, 1, "a"))
     world.table.feeds = found
-    with pytest.raises(DataError, match=r"fed by several partitions: t-0, u-0\."):
+    with pytest.raises(DataError, match=rf"fed by several partitions: t-0, {feed}\."):
         world.commit(Event("t", None, 2))
 
 
@@ -196,7 +205,51 @@ def test_rows_that_a_truncate_updates_leave_the_partitions_of_an_older_spec(tmp_
     state = {"schema": schema, "specs": [older, newer], "properties": {}, "format": 3}
     indexed = IndexedFiles(local, IcebergFormat(state), {}, 0)
     indexed.apply(change.entries(), ())
-    updated = IcebergChange(IcebergFileWriter(local, str(tmp_path), schema, 1, 1000), Partitioning.read(newer, schema))
+    writer = IcebergFileWriter(local, str(tmp_path), schema, 1, 1000)
+    updated = IcebergChange(writer, Partitioning.read(newer, schema), columns=columns)
     update = deleting({DELETED: pa.scalar(True)}, None)
-    updated.write(Patch(pa.table({}), {}, False, columns, update, 0), indexed.live, columns, has_vectors=True)
+    updated.write(Patch(pa.table({}), {}, False, columns, update, 0), indexed.live)
     assert [(entry["spec"], list(entry["partition"])) for entry in updated.added] == [(1, [])]
+
+
+ALONE = {"hard": BY_LOG, "soft": SOFT_BY_LOG, "versions": VERSIONS, "by source": SETTINGS, "soft, by source": SOFT_SETTINGS}
+
+
+@pytest.mark.parametrize("config", ALONE.values(), ids=ALONE)
+@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize("knows_keys", [True, False])
+def test_a_truncate_without_columns_deletes_the_rows(
+    config: TableConfig, lenient: bool, knows_keys: bool, tmp_path: Path
+) -> None:  # fmt: skip
+    """As JSON without a schema has it, in which nothing tells the type of the key."""
+    world = World(tmp_path, replace(config, schema_evolution="lenient" if lenient else "add"))
+    world.commit(Event("c", 1, 1, "a"), Event("c", 2, 2, "b"))
+    if not knows_keys:
+        world.restart()
+    batch = world.partitions.batch([(Event("t", None, 3), 0)])
+    world.writer.commit([replace(batch, image=empty_rows(1), keys=None, has_schema=False)], [])
+    assert not [row for row in world.table.rows() if not row.get(DELETED) and row.get(CURRENT, True)]
+    world.commit(Event("c", 3, 4, "c"))
+    assert [row["id"] for row in world.table.rows() if not row.get(DELETED) and row.get(CURRENT, True)] == [3]
+
+
+@pytest.mark.parametrize("config", ALONE.values(), ids=ALONE)
+def test_a_truncate_is_left_alone_by_a_bad_record(config: TableConfig, tmp_path: Path) -> None:
+    world = World(tmp_path, config)
+    world.commit(Event("c", 1, 1, "a"))
+    batch = replace(world.partitions.batch([(Event("c", None, 2, "b"), 0), (Event("t", None, 3), 0)]), has_schema=False)
+    with pytest.raises(DataError, match="the record has no key"):
+        world.writer.commit([batch], [])
+    good, bad = world.writer.split_bad_records([batch], [])
+    assert [one.offset for one in bad] == [1]
+    world.writer.commit(good, [], {TopicPartition("t", 0): (1, 2)})
+    assert not [row for row in world.table.rows() if not row.get(DELETED) and row.get(CURRENT, True)]
+
+
+@pytest.mark.parametrize("config", ALONE.values(), ids=ALONE)
+def test_a_truncate_creates_no_table(config: TableConfig, tmp_path: Path) -> None:
+    world = World(tmp_path, replace(config, key_columns=("id",)))
+    batch = world.partitions.batch([(Event("t", None, 1), 0)])
+    world.writer.commit([replace(batch, image=empty_rows(1), keys=None, has_schema=False)], [])
+    world.commit(Event("c", 1, 2, "a"))
+    assert world.rows() == {1: "a"}

@@ -27,11 +27,11 @@ class Told:
     def __init__(self, answer: bool | Exception | None = True) -> None:
         self.steps: list[Any] = []
         self.answer = answer
-        self.members = False
+        self.refuses = False
         self.stored: list[OffsetEntry] = []
 
-    def alter_offsets(self, spec: ConnectorSpec, offsets: Sequence[OffsetPair]) -> Future[bool]:
-        self.steps.append(("asked", list(offsets)))
+    def alter_offsets(self, spec: ConnectorSpec, offsets: Sequence[OffsetPair], *, reset: bool = False) -> Future[bool]:
+        self.steps.append(("asked to reset" if reset else "asked", list(offsets)))
         future: Future[bool] = Future()
         if isinstance(self.answer, Exception):
             future.set_exception(self.answer)
@@ -45,11 +45,11 @@ class Told:
     def put(self, connector: str, offsets: Sequence[OffsetPair]) -> None:
         self.steps.append(("stored", list(offsets)))
 
-    def committed(self, connector: str, config: Mapping[str, str]) -> dict[TopicPartition, int]:
-        return {TP: 3}
+    def partitions(self, connector: str, config: Mapping[str, str]) -> set[TopicPartition]:
+        return {TP}
 
-    def require_empty(self, connector: str, config: Mapping[str, str], *, reset: bool) -> None:
-        if self.members:
+    def require_changeable(self, connector: str, config: Mapping[str, str], offsets: SinkOffsets | None) -> None:
+        if self.refuses:
             raise ConnectError("in use")
 
     def alter(self, connector: str, config: Mapping[str, str], offsets: SinkOffsets) -> None:
@@ -93,14 +93,18 @@ def test_reset_without_offsets_stores_nothing() -> None:
         (UnsupportedError("no"), ConnectError, "connector c because it doesn't support external modification of offsets"),
         (BadRequestError("wrong"), BadRequestError, "^wrong$"),
         (KeyError("x"), ConnectError, "Failed to modify offsets for (source|sink) connector c: 'x'"),
-        (None, ConnectError, "Timed out while calling the 'alterOffsets' method for (source|sink) connector c"),
+        (
+            None,
+            ConnectError,
+            r"^Timed out while calling the 'alterOffsets' method for (source|sink) connector c\. The connector may still",
+        ),
     ],
 )
 def test_nothing_changes_if_the_connector_rejects_the_request(change: Any, answer: Any, kind: type[Exception], text: str) -> None:
     told = Told(answer)
     with pytest.raises(kind, match=text):
         change(told, None)
-    assert [step[0] for step in told.steps] == ["asked"]
+    assert [step[0] for step in told.steps] == ["asked to reset" if change is sink else "asked"]
 
 
 def test_sink_is_asked_before_its_group_is_changed() -> None:
@@ -113,14 +117,15 @@ def test_sink_is_asked_before_its_group_is_changed() -> None:
 def test_reset_of_a_sink_deletes_its_group() -> None:
     told = Told()
     assert sink(told, None) == "The offsets for this connector have been reset successfully"
-    assert told.steps == [("asked", [({"kafka_partition": 0, "kafka_topic": "t"}, None)]), "deleted"]
+    assert told.steps == [("asked to reset", [({"kafka_partition": 0, "kafka_topic": "t"}, None)]), "deleted"]
 
 
-def test_group_in_use_raises_before_the_connector_changes_anything() -> None:
+@pytest.mark.parametrize("offsets", [None, [OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7})]])
+def test_group_that_cannot_be_changed_raises_before_the_connector_changes_anything(offsets: list[OffsetEntry] | None) -> None:
     told = Told()
-    told.members = True
+    told.refuses = True
     with pytest.raises(ConnectError, match="in use"):
-        sink(told, None)
+        sink(told, offsets)
     assert told.steps == []
 
 

@@ -15,7 +15,7 @@ from pyarrow import fs
 from connect.record import TopicPartition
 from connect.sink import TopicIdentity
 from connectors.spark.config import WantedLayout
-from connectors.spark.tables.delta.change import TableChange
+from connectors.spark.tables.delta.change import DeltaChange
 from connectors.spark.tables.delta.log import Action, DeltaLog
 from connectors.spark.tables.delta.table_format import DeltaTableFormat
 from connectors.spark.tables.delta.transaction import DeltaTransaction
@@ -26,7 +26,7 @@ from connectors.spark.tables.table import OffsetCommit
 from connectors.spark.tables.table_format import FileTableSettings
 
 TP = TopicPartition("topic", 0)
-_SCHEMA: dict[str, Any] = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+SCHEMA: dict[str, Any] = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
 
 
 class Thrown(Exception):
@@ -53,7 +53,7 @@ class FakeDelta:
         (self.folder / "_delta_log").mkdir(parents=True)
         metadata: dict[str, Any] = {
             "id": "table-id",
-            "schemaString": json.dumps(_SCHEMA),
+            "schemaString": json.dumps(SCHEMA),
             "partitionColumns": [],
             "configuration": {},
             "createdTime": self.created_ms,
@@ -73,8 +73,11 @@ class FakeDelta:
 
     def add_column(self) -> int:
         """ALTER TABLE ADD COLUMN, by another writer."""
-        fields = [*_SCHEMA["fields"], {"name": "more", "type": "long", "nullable": True, "metadata": {}}]
-        return self._alter(schemaString=json.dumps({**_SCHEMA, "fields": fields}))
+        return self.alter_schema([*SCHEMA["fields"], {"name": "more", "type": "long", "nullable": True, "metadata": {}}])
+
+    def alter_schema(self, fields: list[Action]) -> int:
+        """Columns that another writer sets."""
+        return self._alter(schemaString=json.dumps({**SCHEMA, "fields": fields}))
 
     def alter(self, properties: Mapping[str, str]) -> int:
         """Properties that another writer sets."""
@@ -106,8 +109,8 @@ class FakeDelta:
         return sum(json.loads(action["stats"])["numRecords"] for action in self.files())
 
     def begin(self) -> DeltaTransaction:
-        java = _JavaTransaction(self)
-        classes = SimpleNamespace(
+        java: Any = _JavaTransaction(self)
+        classes: Any = SimpleNamespace(
             collections=SimpleNamespace(
                 asJava=lambda listed: listed, asScala=lambda listed: SimpleNamespace(toSeq=lambda: listed)
             ),
@@ -118,16 +121,17 @@ class FakeDelta:
             write=lambda mode, partitions, predicate, metadata, *more: metadata,
         )
         log = DeltaLog(fs.LocalFileSystem(), str(self.folder))
-        return DeltaTransaction(classes, None, java, log)  # type: ignore[arg-type]  # a fake
+        return DeltaTransaction(classes, None, java, log)
 
-    def open(self, connector: str = "c", *, min_files: int = 0) -> FileTable[DeltaView, TableChange]:
+    def open(self, connector: str = "c", *, min_files: int = 0) -> FileTable[DeltaView, DeltaChange]:
         """The table as a new task opens it, to append to it."""
         merging = CompactionSettings(min_files=min_files)
         settings = FileTableSettings(connector, False, False, 1000, WantedLayout(), merging, 0, 0)
         session: Any = SimpleNamespace(_jvm=None, _jsparkSession=None)
         search: Any = None
         form = DeltaTableFormat(session, str(self.folder), "t", settings, search)
-        form._transactions = SimpleNamespace(begin=self.begin)  # type: ignore[assignment]
+        transactions: Any = SimpleNamespace(begin=self.begin)
+        form._transactions = transactions
         return FileTable(form, settings, lambda topic: TopicIdentity("cluster", "topic-id"))
 
 
@@ -184,4 +188,4 @@ def rows(*ids: int) -> pa.Table:
 
 
 def offsets(first: int, end: int) -> OffsetCommit:
-    return OffsetCommit({TP: (first, end)}, {TP: end})
+    return OffsetCommit({TP: (first, end)}, {TP: end}, {TP: first} if first else {})

@@ -94,10 +94,47 @@ def test_rows_with_nothing_but_partition_columns_keep_their_number() -> None:
     assert layout.file_rows(part).to_pydict() == {"v": [None, None]}
 
 
-@pytest.mark.parametrize(("text", "type_"), [("x", pa.int32()), ("maybe", pa.bool_()), ("2026", pa.date32())])
+@pytest.mark.parametrize(
+    ("text", "type_"),
+    [
+        ("x", pa.int32()),
+        ("maybe", pa.bool_()),
+        ("2026", pa.date32()),
+        ("2026-01-02 24:00:00", pa.timestamp("us")),
+        ("2026-01-02 00:60:00", pa.timestamp("us")),
+        ("1_0", pa.int32()),
+        (" 10", pa.int32()),
+        ("10 ", pa.int64()),
+        ("\u0661\u0660", pa.int64()),
+        ("1_0.5", pa.float64()),
+        (" 1.5", pa.float64()),
+        ("\uff11", pa.float32()),
+        ("1_0", pa.decimal128(10, 2)),
+        (" 1", pa.decimal128(10, 2)),
+        ("NaN", pa.decimal128(10, 2)),
+        ("300", pa.int8()),
+    ],
+)
 def test_texts_of_other_types_are_rejected(text: str, type_: pa.DataType) -> None:
     with pytest.raises(ConnectError, match=f"partition value '{text}' of column p is not of the type"):
         parse_value(text, type_, "p")
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "value"),
+    [
+        ("+7", pa.int8(), 7),
+        ("-007", pa.int64(), -7),
+        ("1.0E10", pa.float64(), 1e10),
+        (".5", pa.float32(), 0.5),
+        ("1.", pa.float64(), 1.0),
+        ("-Infinity", pa.float64(), float("-inf")),
+        ("inf", pa.float32(), float("inf")),
+        ("1E+2", pa.decimal128(10, 2), decimal.Decimal(100)),
+    ],
+)
+def test_plain_numbers_are_values(text: str, type_: pa.DataType, value: object) -> None:
+    assert parse_value(text, type_, "p").as_py() == value
 
 
 def test_an_instant_without_a_zone_is_refused() -> None:

@@ -44,7 +44,8 @@ class Vacuums:
         """A visit of a new task, which may be repeated; returns how often VACUUM has run for any task."""
         folder = str(self._delta.folder)
         maintenance = DeltaMaintenance(self._session, folder, fs.LocalFileSystem(), folder, interval_s, lambda: self.now_s)
-        maintenance._transactions = SimpleNamespace(begin=self._delta.begin)  # type: ignore[assignment]
+        transactions: Any = SimpleNamespace(begin=self._delta.begin)
+        maintenance._transactions = transactions
 
         def visit() -> int:
             maintenance.run(lambda: False, lambda: False)

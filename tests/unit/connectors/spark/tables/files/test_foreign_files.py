@@ -74,6 +74,28 @@ def foreign(tmp_path: Path) -> IndexedFiles:
     return live_table(tmp_path, pa.table(arrays, names=list(VALUES)), row_group_size=2)
 
 
+def test_columns_are_found_in_another_case_unless_the_file_has_several(tmp_path: Path) -> None:
+    """As by Spark: CONVERT TO DELTA keeps the files of other writers as they are."""
+    at = pa.struct([("X", pa.int64())])
+    types = {"id": pa.int64(), "at": pa.struct([("x", pa.int64())])}
+    found = live_table(tmp_path, pa.table({"ID": pa.array([7], pa.int64()), "At": pa.array([{"X": 1}], at)}), {"id": pa.int64()})
+    (file,) = found.live.by_path.values()
+    assert [rows.to_pylist() for _, rows in read_file(found.live, file, types, 10)] == [[{"id": 7, "at": {"x": 1}}]]
+    assert found.key_count == 1
+    with pytest.raises(UnreadableFile, match="several columns id that differ only in case: ID, Id"):
+        live_table(tmp_path, pa.table({"ID": [7], "Id": [8]}), {"id": pa.int64()})
+    # What the table says of a whole file counts more than a column that repeats it.
+    pq.write_table(pa.table({"P": ["99"], "id": [1]}), tmp_path / "divided.parquet")
+    divided = IndexedFiles(fs.LocalFileSystem(), DeltaFormat(str(tmp_path)), {}, 1000)
+    divided.apply([{"path": "divided.parquet", "size": 1, "partitionValues": {"p": "1"}}], ())
+    (file,) = divided.live.by_path.values()
+    found_rows = [rows.to_pylist() for _, rows in read_file(divided.live, file, {"id": pa.int64(), "p": pa.string()}, 10)]
+    assert found_rows == [[{"id": 1, "p": "1"}]]
+    exact = live_table(tmp_path, pa.table({"ID": [7], "id": [8]}))
+    (file,) = exact.live.by_path.values()
+    assert [rows.to_pylist() for _, rows in read_file(exact.live, file, {"id": pa.int64()}, 10)] == [[{"id": 8}]]
+
+
 def test_values_of_other_types_are_read_in_whole_files(foreign: IndexedFiles) -> None:
     (file,) = foreign.live.by_path.values()
     found = pa.concat_tables(rows for _, rows in read_file(foreign.live, file, TYPES, 1))

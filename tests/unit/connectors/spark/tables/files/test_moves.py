@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from connectors.spark.tables.delta.change import TableChange
+from connectors.spark.plan.row_limits import RowLimits
+from connectors.spark.tables.delta.change import DeltaChange
 from connectors.spark.tables.file_table import FileTable
 from connectors.spark.tables.files import key_index
 from connectors.spark.tables.files.file_columns import FileColumns
@@ -174,29 +175,30 @@ class Format:
     def read(self, before: View) -> Step[View]:
         return Step(replace(before, version=2), self._case.adds, self._case.removes)
 
-    def commit(self, view: View, change: TableChange, moves: Moves) -> Step[View]:
+    def commit(self, view: View, change: DeltaChange, moves: Moves) -> Step[View]:
         return Step(replace(view, version=2), change.adds, change.removes)
 
     def is_gone(self, view: View, error: Exception) -> bool:
         return False
 
 
-def table_of(case: Case) -> FileTable[View, TableChange]:
+def table_of(case: Case) -> FileTable[View, DeltaChange]:
     """The table at version 1."""
     any_: Any = None
     settings = FileTableSettings("c", True, False, 100, any_, any_, 0, 0)
     form: Any = Format(case)
-    table: FileTable[View, TableChange] = FileTable(form, settings, lambda topic: None)
+    table: FileTable[View, DeltaChange] = FileTable(form, settings, lambda topic: None)
     table.view = View(
         version=1,
         table_id="t",
         columns={},
-        partition_columns=(),
+        limits=RowLimits(),
         shape=(),
         ends={},
         order_state=0,
         order_files=any_,
         lock=TableLock(None, ""),
+        keys=(),
         files=case.indexed,
     )
     return table
@@ -227,7 +229,7 @@ def test_an_own_commit_is_followed_again_after_a_failed_call(storage: Storage) -
         table = table_of(case)
         assert table.view is not None
         any_: Any = None
-        change = TableChange(any_, any_, adds=case.adds, removes=case.removes)
+        change = DeltaChange(any_, any_, adds=case.adds, removes=case.removes)
         storage.failing = number
         try:
             table._commit(table.view, change, Moves())

@@ -39,6 +39,8 @@ class FakeCatalog:
         self.properties: dict[str, str] = {}
         self.lose_answer = False
         """Whether the next commit raises an error although it is in the table."""
+        self.expire_before_changes = 0
+        """How many of the oldest snapshots, and their files, somebody removes before the changes of a snapshot are read next."""
         self.fail_read = False
         """Whether reading the metadata fails."""
         self.now_s = 0.0
@@ -76,8 +78,9 @@ class FakeCatalog:
             raise AssertionError("the fake needs no Spark")
 
         form = IcebergTableFormat(IcebergName("cat", ("db",), "t"), settings, no_session, {}, now=lambda: self.now_s)
-        form._library = SimpleNamespace(load=lambda name, branch: FakeHandle(self))  # type: ignore[assignment]
-        form._handle = FakeHandle(self)  # type: ignore[assignment]
+        fake: Any = form
+        fake._library = SimpleNamespace(load=lambda name, branch: FakeHandle(self))
+        fake._handle = FakeHandle(self)
         return FileTable(form, settings, lambda topic: TopicIdentity("cluster", "topic-id"))
 
 
@@ -122,6 +125,10 @@ class FakeHandle:
         return []
 
     def changes(self, snapshot: int) -> dict[str, Any]:
+        del self._catalog.snapshots[: self._catalog.expire_before_changes]
+        self._catalog.expire_before_changes = 0
+        if all(kept["id"] != snapshot for kept in self._catalog.snapshots):
+            raise OSError("the manifest does not exist")
         return {"added": [], "removed": [], "deletes": [], "undeleted": []}
 
     def count_snapshots(self, before_ms: int) -> tuple[int, int, int]:
@@ -159,4 +166,4 @@ def rows(*ids: int) -> pa.Table:
 
 
 def offsets(first: int, end: int) -> OffsetCommit:
-    return OffsetCommit({TP: (first, end)}, {TP: end})
+    return OffsetCommit({TP: (first, end)}, {TP: end}, {TP: first} if first else {})

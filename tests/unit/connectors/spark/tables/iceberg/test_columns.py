@@ -157,8 +157,8 @@ def test_columns_are_found_by_their_ids(tmp_path: Path) -> None:
 def test_partition_values_of_columns_that_files_lack(tmp_path: Path, type_: pa.DataType, value: Any) -> None:
     schema = schema_of({"id": pa.int64(), "p": type_}, p=1)
     pq.write_table(pa.table({"id": [1]}).cast(file_schema(schema, ["id"])), tmp_path / "f.parquet")
-    spec = {"spec-id": 3, "fields": [{"source-id": 2, "field-id": 1000, "name": "p", "transform": "identity"}]}
-    other = {"spec-id": 4, "fields": [{**spec["fields"][0], "transform": "bucket[2]"}]}  # type: ignore[index]
+    field = {"source-id": 2, "field-id": 1000, "name": "p", "transform": "identity"}
+    spec, other = {"spec-id": 3, "fields": [field]}, {"spec-id": 4, "fields": [{**field, "transform": "bucket[2]"}]}
     ((partition, _),) = Partitioning.read(spec, schema).split(pa.table({"p": pa.array([value], type_)}))
     entry = entry_of(tmp_path / "f.parquet", list(partition), 3)
     assert read(state_of(schema, [spec, other]), entry) == [{"id": 1, "p": value}]
@@ -199,7 +199,7 @@ def test_files_of_executors_are_not_committed_once_the_schema_has_changed(tmp_pa
 
     def commit(entry: Mapping[str, Any]) -> None:
         files = ExecutorFiles(rows(1).schema, [ExecutorFile(file.path, entry, 1)])
-        assert table.append(rows(), OffsetCommit({TP: (0, 1)}, {TP: 1}, files)) is not None
+        assert table.append(rows(), OffsetCommit({TP: (0, 1)}, {TP: 1}, files=files)) is not None
 
     with pytest.raises(RetriableError, match="has got another schema since Spark's executors wrote files for it"):
         commit({**file.entry, "schema": 7})

@@ -49,6 +49,22 @@ def test_a_task_goes_on_after_commits_that_move_no_partition_of_its_own(catalog:
     assert (catalog.rows, catalog.offset()) == (3, 3)
 
 
+def test_a_task_goes_on_when_a_snapshot_expires_while_it_follows_several(catalog: FakeCatalog) -> None:
+    task = catalog.open()
+    task.load([TP])
+    assert task.append(rows(1, 2), offsets(0, 2)) is not None
+    assert task.view is not None
+    task.view.files = task._format.read_files(task.view, {})
+    other = catalog.open()
+    other.load([TP])
+    for first in (2, 3, 4):
+        assert other.append(rows(first), offsets(first, first + 1)) is not None
+    catalog.expire_before_changes = 2
+    assert task.load([TP]).ends == {TP: 5}
+    assert task.append(rows(5), offsets(5, 6)) is not None
+    assert catalog.offset() == 6
+
+
 @pytest.mark.parametrize("met_by", ["maintenance", "a commit"])
 def test_a_task_whose_table_was_rolled_back_commits_nothing_more(catalog: FakeCatalog, met_by: str) -> None:
     task = catalog.open()

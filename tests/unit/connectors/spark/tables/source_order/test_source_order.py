@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from connect.errors import ConnectError, DataError
 from connect.record import TopicPartition
-from connectors.spark.config_keys import HARD, IGNORE, SEQ, SOFT, UNAVAILABLE
+from connectors.spark.config import TableConfig
+from connectors.spark.config_keys import DELETED, HARD, IGNORE, SEQ, SOFT, UNAVAILABLE
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.tables.source_order.order_state import FOLDER
 from tests.support.files_only_table import Crash
@@ -234,3 +235,95 @@ def test_rows_from_before_the_setting_are_older_than_all_changes(world: World) -
     world.restart()
     world.commit(Event("c", 1, 1, "again"))
     assert world.rows() == {1: "again", 2: "b"}
+
+
+@pytest.mark.parametrize("config", [SETTINGS, SOFT_SETTINGS])
+@pytest.mark.parametrize("late", [Event("u", 1, 2, "old"), Event("d", 1, 2)])
+@pytest.mark.parametrize("newer", [Event("u", 1, 4, UNAVAILABLE), Event("d", 1, 4)])
+def test_a_late_change_gives_no_values_to_a_newer_one_of_its_commit(
+    config: TableConfig, late: Event, newer: Event, tmp_path: Path
+) -> None:
+    tables = []
+    for name, commits in (("apart", [[late], [newer]]), ("together", [[late, newer]])):
+        (tmp_path / name).mkdir()
+        world = World(tmp_path / name, config)
+        world.commit(Event("c", 1, 1, "first"), Event("u", 1, 3, "current"))
+        for events in commits:
+            world.commit(*events, partitions=[1])
+        tables.append(world.table.rows())
+        assert world.table.progress()["outdated"] == 1
+    assert tables[0] == tables[1]
+    assert [row["v"] for row in tables[0]] == ([] if newer.op == "d" and config is SETTINGS else ["current"])
+
+
+def apply_commits(commits: list[list[Event]], *, soft: bool) -> dict[int, tuple[str | None, bool, str | None]]:
+    """By key: the value, whether it is marked as deleted, and the position, after commits of changes that may come late."""
+    rows: dict[int, tuple[str | None, bool, str | None]] = {}
+    deleted: dict[int, str] = {}
+    for commit in commits:
+        new = [
+            e
+            for e in commit
+            if (e.position or "") > max(rows.get(e.id or 0, ("", False, ""))[2] or "", deleted.get(e.id or 0, ""))
+        ]
+        for event in sorted(new, key=lambda e: e.position or ""):
+            id_ = event.id or 0
+            value = rows[id_][0] if id_ in rows else None
+            if event.op == "d":
+                if soft:
+                    rows[id_] = (value, True, event.position)
+                else:
+                    rows.pop(id_, None)
+                    deleted[id_] = event.position or ""
+            else:
+                rows[id_] = (value if event.value == UNAVAILABLE else event.value, False, event.position)
+    return rows
+
+
+@given(st.integers(0, 1 << 32), st.booleans())
+def test_commits_of_late_changes_do_what_their_changes_do_one_by_one(seed: int, soft: bool) -> None:
+    chance = random.Random(seed)
+    events = [
+        Event(chance.choice("uuud"), chance.randrange(2), at, chance.choice([f"v{at}", UNAVAILABLE])) for at in range(1, 12)
+    ]
+    events = [replace(e, value=None) if e.op == "d" else e for e in events]
+    chance.shuffle(events)
+    commits = []
+    while events:
+        count = chance.randint(1, 4)
+        commits.append(events[:count])
+        events = events[count:]
+    with TemporaryDirectory() as folder:
+        world = World(Path(folder), SOFT_SETTINGS if soft else SETTINGS)
+        for commit in commits:
+            world.commit(*commit, partitions=[0, 1])
+        found = {row["id"]: (row["v"], bool(row.get(DELETED)), row[SEQ]) for row in world.table.rows()}
+        assert found == apply_commits(commits, soft=soft)
+
+
+def test_a_truncate_says_nothing_of_another_topic_that_feeds_the_table_later(world: World) -> None:
+    world.commit(Event("c", 1, 900, "a"), Event("t", None, 1000))
+    others = world.partitions.batch([(Event("c", 7, 2, "b"), 0), (Event("d", 8, 4), 0), (Event("c", 8, 3, "late"), 0)])
+    world.writer.commit([replace(others, topic="shard")], [])
+    world.restart()
+    world.commit(Event("c", 1, 950, "late"), Event("c", 2, 1001, "new"))
+    late = world.partitions.batch([(Event("c", 8, 1, "late"), 0)])
+    world.writer.commit([replace(late, topic="shard")], [])
+    assert world.rows() == {2: "new", 7: "b"}
+
+
+def test_rows_between_two_truncates_of_a_commit_are_deleted_by_the_second(tmp_path: Path) -> None:
+    tables = []
+    for name, commits in (("apart", [[10], [20]]), ("together", [[10, 20]])):
+        (tmp_path / name).mkdir()
+        world = World(tmp_path / name, SOFT_SETTINGS)
+        world.commit(Event("c", 1, 5, "a"), Event("c", 2, 15, "b"), Event("c", 3, 25, "c"))
+        for places in commits:
+            world.commit(*(Event("t", None, at) for at in places))
+        tables.append({row["id"]: (row[DELETED], row[SEQ]) for row in world.table.rows()})
+    assert tables[0] == tables[1]
+    assert tables[0] == {
+        1: (True, Event("t", None, 10).position),
+        2: (True, Event("t", None, 20).position),
+        3: (False, Event("c", 3, 25).position),
+    }

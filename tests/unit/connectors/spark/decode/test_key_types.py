@@ -1,0 +1,80 @@
+"""Records whose keys have other types of one field are decoded together: a tombstone has only a key, and a topic may have those
+of an altered primary key, or of several tables."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from connect.converters.json.converter import JsonConverter
+from connect.record import SinkRecord
+from connectors.spark.decode.change_batch import ChangeBatch
+from connectors.spark.decode.raw_buffer import RawBuffer
+from connectors.spark.decode.topic_decoder import TopicDecoder
+
+ROW = {"type": "struct", "fields": [{"field": "v", "type": "string", "optional": True}]}
+
+
+def with_schema(schema: dict[str, Any], payload: Any) -> bytes:
+    return json.dumps({"schema": schema, "payload": payload}, separators=(",", ":")).encode()
+
+
+def key(kind: str, value: Any) -> bytes:
+    return with_schema({"type": "struct", "fields": [{"field": "id", "type": kind}]}, {"id": value})
+
+
+KEYS = [key("int32", 1), key("int64", 2**40), None, key("int32", 3), key("string", "x"), key("int64", 5)]
+VALUES = [None, None, with_schema(ROW, {"v": "a"}), None, None, with_schema(ROW, {"v": "b"})]
+
+
+def decoder() -> tuple[TopicDecoder, JsonConverter]:
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "true"}, is_key=False)
+    made = TopicDecoder(
+        "t", converter, converter, key_schemas=True, value_schemas=True, fill_defaults=False, key_name=None, needs_names=False,
+        needs_keys=True,
+    )  # fmt: skip
+    return made, converter
+
+
+def found(batches: list[ChangeBatch]) -> dict[int, tuple[str, Any, pa.DataType | None]]:
+    """By offset: the operation, the key, and its type."""
+    result = {}
+    for batch in batches:
+        for at in range(batch.num_rows):
+            column = None if batch.keys is None else batch.keys["id"]
+            value = None if column is None else column[at].as_py()
+            type_ = None if column is None or value is None else column.type
+            result[batch.meta["offset"][at].as_py()] = (batch.meta["op"][at].as_py(), value, type_)
+    return result
+
+
+EXPECTED = {
+    0: ("tombstone", 1, pa.int32()),
+    1: ("tombstone", 2**40, pa.int64()),
+    2: (None, None, None),
+    3: ("tombstone", 3, pa.int32()),
+    4: ("tombstone", "x", pa.string()),
+    5: (None, 5, pa.int64()),
+}
+
+
+@pytest.mark.parametrize("way", ["batch", "exactly", "records"])
+def test_keys_of_several_types_are_decoded_in_one_batch(way: str) -> None:
+    made, converter = decoder()
+    if way == "records":
+        read = [(converter.to_connect_data("t", k), converter.to_connect_data("t", v)) for k, v in zip(KEYS, VALUES, strict=True)]
+        records = [SinkRecord("t", 0, k.schema, k.value, v.schema, v.value, at) for at, (k, v) in enumerate(read)]
+        batches = made.decode_records(records)
+    else:
+        raw = RawBuffer("t", [0] * len(KEYS), list(range(len(KEYS))), list(KEYS), list(VALUES))
+        batches = made.decode_batch(raw, 0) if way == "batch" else made.decode_exactly(raw, 0)
+    assert found(batches) == EXPECTED
+    images: dict[int, Any] = {}
+    for batch in batches:
+        if "v" in batch.image.column_names:
+            images |= dict(zip(batch.meta["offset"].to_pylist(), batch.image["v"].to_pylist(), strict=True))
+    assert images == {2: "a", 5: "b"}
