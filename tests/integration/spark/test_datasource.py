@@ -275,7 +275,7 @@ def test_load_and_stream_of_the_jdbc_source_have_each_row_once(
 
 @pytest.mark.long
 def test_processes_of_queries_import_pyspark_from_its_folder(spark: Spark) -> None:
-    """From a ZIP file, each process compiles it first. On busy machines, Spark gave queries up before their processes answered."""
+    """From a ZIP file, each process compiles it first: on busy machines, Spark gave queries up before they answered."""
     assert ".zip" not in spark._jvm.org.apache.spark.api.python.PythonUtils.sparkPythonPath()
 
 
