@@ -14,8 +14,8 @@ from connect.errors import ConfigError
 from connect.suggestions import did_you_mean
 
 EVOLUTION = "schema.evolution"
-ADD, WIDEN, LENIENT = "add", "widen", "lenient"
-EVOLUTIONS = one_of(ADD, WIDEN, LENIENT, "none", "fail")
+ADD, WIDEN, LENIENT, NONE = "add", "widen", "lenient", "none"
+EVOLUTIONS = one_of(ADD, WIDEN, LENIENT, NONE, "fail")
 MISSING = "missing.columns"
 ADDED_DEFAULT = "added.columns.default"
 RENAMES = "column.renames"

@@ -89,6 +89,8 @@ class ChangeBatch:
     has_schema: bool = True
     """Whether the records have a schema, whose fields are the columns of the image. Otherwise, a column without a value, and a
     nested field, may come from other records, which were decoded with these or before."""
+    is_unwrapped: bool = False
+    """Whether the records are plain ones, whose operations were read from fields of their rows."""
 
     @property
     def num_rows(self) -> int:

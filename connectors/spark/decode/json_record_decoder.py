@@ -196,6 +196,7 @@ class JsonRecordDecoder:
         fields = None
         if inferred.tells_missing:
             fields = fields_of_nodes(nodes, image_of if inferred.envelope else row_of_plain)
+        nodes = list(map(inferred.read_fields, nodes))
         if self._rescues:
             nodes, texts = self._set_aside(nodes)
         else:
@@ -220,13 +221,28 @@ class JsonRecordDecoder:
                 kept.append(node)
                 texts.append(None)
                 continue
-            bad = {n: v for n, v in image.items() if v is not None and not self._inferred.accepts({n: v})}
-            rest = {n: v for n, v in image.items() if n not in bad}
+            rest: dict[str, Any] = {}
+            bad: dict[str, str] = {}
+            for name, value in image.items():
+                if value is None or self._inferred.accepts({name: value}):
+                    rest[name] = value
+                elif name in self._inferred.decisive:
+                    # Without it, nobody would know that something else was meant: whoever reads the row refuses it.
+                    self._inferred.add_types([{"after": {name: value}} if self._inferred.envelope else {name: value}])
+                    rest[name] = value
+                else:
+                    bad[name] = node_text(value)
+                    rest |= self._part_with_place(name, value)
             if self._inferred.envelope:
                 rest = {**node, ("before" if node.get("op") == DELETE else "after"): rest}
             kept.append(rest)
-            texts.append(object_text({n: node_text(v) for n, v in bad.items()}) if bad else None)
+            texts.append(object_text(bad) if bad else None)
         return kept, texts
+
+    def _part_with_place(self, name: str, value: Any) -> dict[str, Any]:
+        """The field without members of its objects that its column lacks, if it fits then: their types do not matter."""
+        part = self._inferred.with_place({name: value})
+        return part if part and part[name] != value and self._inferred.accepts(part) else {}
 
     def _envelopes(
         self, raw: RawBuffer, positions: Sequence[int], nodes: list[Any], row: ColumnConversion, hint: str

@@ -12,7 +12,8 @@ import datetime as dt
 import decimal
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -27,26 +28,53 @@ from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 _SAMPLE_SIZE = 15
 """Number of values that decide what a topic contains; a single one may be the bad one."""
 
+_IMAGES = "before", "after"
+
 State = tuple[bool | None, int, int, pa.DataType]
+
+
+@dataclass(slots=True)
+class TopicContent:
+    """What the values of a topic are that have no schema. It outlives the types that were inferred from them."""
+
+    envelope: bool | None = None
+    """Whether they are change events, as most of the first ones say; None before there are any."""
+    votes: int = 0
+    voters: int = 0
 
 
 class InferredSchema:
     """The inferred schema of one topic's values."""
 
     def __init__(
-        self, variants: VariantColumns = NO_VARIANTS, *, tells_missing: bool = False, places_empty: bool = False
+        self,
+        variants: VariantColumns = NO_VARIANTS,
+        content: TopicContent | None = None,
+        *,
+        tells_missing: bool = False,
+        places_empty: bool = False,
+        decisive: Collection[str] = (),
     ) -> None:
-        """``tells_missing``: whether a missing field differs from one that is null. ``places_empty``: whether an object without
-        values is one itself, so that it needs a column."""
+        """``content`` is what is known of the topic, and learns more. ``tells_missing``: whether a missing field differs from one
+        that is null. ``places_empty``: whether an object without values is one itself, so that it needs a column. ``decisive``
+        are fields of rows that say what to do with them, whatever columns their table has."""
         self.tells_missing = tells_missing
         self._places_empty = places_empty
-        self.envelope: bool | None = None
-        """Whether the values are change events, as most of the first ones say; None before there are any."""
-        self._votes = self._voters = 0
+        self.decisive = frozenset(decisive)
+        self._content = content or TopicContent()
         self._variants = variants
         self._hints: Mapping[str, pa.DataType] = {}
         self._row: pa.DataType = pa.struct([])
+        self._table: pa.DataType = pa.struct([])
+        """The fields that have a column."""
+        self._only: frozenset[str] | None = None
+        self._ignores_case = False
         self._column: ColumnConversion | None = None
+
+    @property
+    def envelope(self) -> bool | None:
+        """Whether the values are change events; None before there are any."""
+        return self._content.envelope
 
     @property
     def row(self) -> pa.DataType:
@@ -55,38 +83,75 @@ class InferredSchema:
 
     def state(self) -> State:
         """The current state, for :meth:`restore`."""
-        return self.envelope, self._votes, self._voters, self._row
+        content = self._content
+        return content.envelope, content.votes, content.voters, self._row
 
     def restore(self, state: State) -> None:
         """Restores a state, so that bad records do not affect the inferred types."""
         if state != self.state():
-            self.envelope, self._votes, self._voters, self._row = state
+            content = self._content
+            content.envelope, content.votes, content.voters, self._row = state
             self._column = None
 
     @property
     def is_undecided(self) -> bool:
         """Whether further values may still decide whether they are change events."""
-        return self._voters < _SAMPLE_SIZE
+        return self._content.voters < _SAMPLE_SIZE
 
     def count_envelopes(self, values: Iterable[Any]) -> None:
         """Counts the first values, parsed, that are change events, and those that are not. Raises DataError without any."""
-        for value in itertools.islice(values, _SAMPLE_SIZE - self._voters):
-            self._votes += 1 if is_envelope(value) else -1
-            self._voters += 1
-        if not self._voters:
+        content = self._content
+        for value in itertools.islice(values, _SAMPLE_SIZE - content.voters):
+            content.votes += 1 if is_envelope(value) else -1
+            content.voters += 1
+        if not content.voters:
             raise DataError("a value is not JSON")
         # A tie counts as change events: nothing looks like one by accident. What was read as such stays so.
-        self.envelope = bool(self.envelope) or self._votes >= 0
+        content.envelope = bool(content.envelope) or content.votes >= 0
 
     def set_hints(self, columns: Mapping[str, pa.DataType]) -> None:
         """Gives fields that have no type yet these types once they have a value."""
         self._hints = columns
 
-    def set_types(self, columns: dict[str, pa.DataType]) -> None:
-        """Fixes the types of a table's columns."""
-        known = {f.name: f.type for f in self._row} | columns
-        self._row = pa.struct([pa.field(n, t) for n, t in known.items()])
+    def set_types(
+        self, columns: dict[str, pa.DataType], only: Collection[str] | None = None, *, ignores_case: bool = False
+    ) -> None:
+        """Fixes the types of a table's columns. ``only`` has, in lower case, the names of all fields that matter, if not all do:
+        others have no types, nor have those within a column that it lacks. With ``ignores_case``, fields have the types of
+        columns whose names differ only in case."""
+        self._table = _struct(columns)
+        self._only = None if only is None else frozenset(only)
+        self._ignores_case = ignores_case
+        known = {f.name: f.type for f in self._row if self._matters(f.name)} | columns
+        self._row = self._typed_by_table(_struct(known))
         self._column = None
+
+    def _typed_by_table(self, row: pa.DataType) -> pa.DataType:
+        return _typed_like(row, self._table) if self._ignores_case else row
+
+    def _matters(self, name: str) -> bool:
+        return self._only is None or name.lower() in self._only
+
+    def read_fields(self, node: dict[str, Any]) -> dict[str, Any]:
+        """The parsed value with the fields that matter, of its rows if it is a change event."""
+        if self._only is None:
+            return node
+        if not self.envelope:
+            return self.with_place(node)
+        return {n: self.with_place(v) if n in _IMAGES and isinstance(v, dict) else v for n, v in node.items()}
+
+    def with_place(self, image: dict[str, Any]) -> dict[str, Any]:
+        """The parsed fields of a row that matter, without what their columns have no place for."""
+        columns = {f.name: f.type for f in self._table}
+        return {n: _with_place(v, columns[n]) if n in columns else v for n, v in image.items() if self._matters(n)}
+
+    def _type_with_place(self, seen: pa.DataType) -> pa.DataType:
+        """The type of rows as :meth:`with_place` leaves them."""
+        if self._only is None:
+            return seen
+        columns = {f.name: f.type for f in self._table}
+        kept = [f for f in seen if self._matters(f.name)]
+        return _struct({f.name: _type_with_place(f.type, columns[f.name]) if f.name in columns else f.type for f in kept})
 
     def column(self) -> ColumnConversion:
         """The column of the row as a whole."""
@@ -100,9 +165,10 @@ class InferredSchema:
         """Parses lines with the inferred types; infers the types of new fields first. Raises Arrow errors and DataError."""
         table = parse(lines, self._types(source), infer=True)
         changed = self._infer_types(table)
-        if changed:
+        leaves_out = any(self._type_with_place(seen) != seen for seen in self._images(table))
+        if changed or leaves_out:
             # Again, with the types that are now fixed: the first pass may have read a string as a date.
-            table = parse(lines, self._types(source), infer=True)
+            table = parse(lines, self._types(source), infer=not leaves_out)
         if self._places_empty and not all(_has_place_for(self._row, seen) for seen in self._images(table)):
             raise NotBatchable
         return table
@@ -158,10 +224,12 @@ class InferredSchema:
 
     def _merged(self, row: pa.DataType, seen: pa.DataType) -> pa.DataType:
         """The row with new fields, those of ``variants`` as VARIANT whatever their type."""
+        seen = self._type_with_place(seen)
         names = self._variants.names
         merged = _merge(row, pa.struct([_as_variant(f) if f.name in names else f for f in seen]) if names else seen)
         new = {f.name for f in merged if f.name in self._hints and row.get_field_index(f.name) < 0}
-        return pa.struct([pa.field(f.name, self._hints[f.name]) if f.name in new else f for f in merged]) if new else merged
+        hinted = pa.struct([pa.field(f.name, self._hints[f.name]) if f.name in new else f for f in merged]) if new else merged
+        return self._typed_by_table(hinted)
 
     def accepts(self, image: dict[str, Any]) -> bool:
         """Whether rows have columns for these parsed fields; infers the types of new fields if so."""
@@ -176,6 +244,52 @@ class InferredSchema:
             pass
         self.restore(state)
         return False
+
+
+def _struct(fields: Mapping[str, pa.DataType]) -> pa.DataType:
+    return pa.struct([pa.field(name, type_) for name, type_ in fields.items()])
+
+
+def _typed_like(type_: pa.DataType, known: pa.DataType) -> pa.DataType:
+    """The type with the types of ``known``, and its own names, which may differ in case."""
+    t = pa.types
+    if t.is_struct(type_) and t.is_struct(known) and not is_variant(known):
+        types = {f.name.lower(): f.type for f in known}
+        fields = {f.name: f.type for f in type_}
+        return _struct({n: _typed_like(of, types[n.lower()]) if n.lower() in types else of for n, of in fields.items()})
+    if t.is_list(type_) and t.is_list(known):
+        return pa.list_(_typed_like(type_.value_type, known.value_type))
+    return known
+
+
+def _with_place(value: Any, type_: pa.DataType) -> Any:
+    """The parsed value without the members of objects that the type has no field for."""
+    t = pa.types
+    if t.is_struct(type_) and not is_variant(type_) and isinstance(value, dict):
+        fields = {f.name: f.type for f in type_}
+        names = {name.lower() for name in fields}
+        kept = {name: member for name, member in value.items() if name.lower() in names}
+        return {name: _with_place(member, fields[name]) if name in fields else member for name, member in kept.items()}
+    if t.is_list(type_) and isinstance(value, list):
+        return [_with_place(item, type_.value_type) for item in value]
+    if t.is_map(type_) and isinstance(value, dict):
+        return {name: _with_place(member, type_.item_type) for name, member in value.items()}
+    return value
+
+
+def _type_with_place(seen: pa.DataType, type_: pa.DataType) -> pa.DataType:
+    """The type of values that :func:`_with_place` returns."""
+    t = pa.types
+    if t.is_struct(type_) and not is_variant(type_) and t.is_struct(seen):
+        fields = {f.name: f.type for f in type_}
+        names = {name.lower() for name in fields}
+        kept = {f.name: f.type for f in seen if f.name.lower() in names}
+        return _struct({n: _type_with_place(of, fields[n]) if n in fields else of for n, of in kept.items()})
+    if t.is_list(type_) and t.is_list(seen):
+        return pa.list_(_type_with_place(seen.value_type, type_.value_type))
+    if t.is_map(type_) and t.is_map(seen):
+        return pa.map_(seen.key_type, _type_with_place(seen.item_type, type_.item_type))
+    return seen
 
 
 def _has_place_for(known: pa.DataType, seen: pa.DataType) -> bool:

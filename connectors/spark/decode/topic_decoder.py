@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ from connectors.spark.decode.layouts import SchemaCache
 from connectors.spark.decode.old_keys import OldKeyDecoder
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.record_decoder import RecordDecoder
-from connectors.spark.decode.schema_inference import InferredSchema
+from connectors.spark.decode.schema_inference import InferredSchema, TopicContent
 from connectors.spark.decode.source_block import SourceBlock, SourceColumns
 from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
@@ -42,7 +42,8 @@ class TopicDecoder:
     is refused (promise 8). ``needs_names`` and ``needs_position`` fill these columns of META. With ``rescues``, values without a
     schema that do not have the type of their column are in the image's column RESCUED instead of being refused; with
     ``rescues_empty``, so are objects without values that have no column. With ``tells_missing``, META names the fields of records
-    without a schema; ``wants_defaults`` reads the defaults of schemas.
+    without a schema; ``wants_defaults`` reads the defaults of schemas. ``decisive`` are the fields of rows that say what to do
+    with them, which are never rescued. ``content`` is what is known of values without a schema, and learns more.
     """
 
     def __init__(
@@ -65,9 +66,13 @@ class TopicDecoder:
         variants: VariantColumns = NO_VARIANTS,
         tells_missing: bool = False,
         wants_defaults: bool = False,
+        decisive: Collection[str] = (),
+        content: TopicContent | None = None,
     ) -> None:
         self.topic = topic
-        self.inferred_value_schema = InferredSchema(variants, tells_missing=tells_missing, places_empty=rescues and rescues_empty)
+        self.inferred_value_schema = InferredSchema(
+            variants, content, tells_missing=tells_missing, places_empty=rescues and rescues_empty, decisive=decisive
+        )
         self._inferred_key_schema = InferredSchema()
         self._value_schemas = value_schemas
         schemas = SchemaCache(topic, key_name, variants, fills_defaults=fill_defaults, wants_defaults=wants_defaults)
@@ -199,10 +204,13 @@ class TopicDecoder:
         except DECODE_ERRORS as e:
             raise DataError(f"topic {self.topic}: {e}") from e
 
-    def know_columns(self, fields: dict[str, pa.DataType]) -> None:
+    def know_columns(
+        self, fields: dict[str, pa.DataType], only: Collection[str] | None = None, *, ignores_case: bool = False
+    ) -> None:
         """Reads values without a schema with the types of the table's columns, which are these fields of records. Keys get them
-        for the fields that they have."""
-        self.inferred_value_schema.set_types(fields)
+        for the fields that they have. ``only`` has, in lower case, the names of all fields that matter, if not all do. With
+        ``ignores_case``, fields and columns may have names that differ in case."""
+        self.inferred_value_schema.set_types(fields, only, ignores_case=ignores_case)
         self._inferred_key_schema.set_hints(fields)
 
     # -- inferred types -------------------------------------------------------------------------------------------------

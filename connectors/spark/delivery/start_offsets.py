@@ -54,6 +54,7 @@ def find_start_offsets(
             log_starts[tp],
             group[tp],
         )
+    _warn_of_missing_tables(tables, context, by_table, log_starts)
     starts = {}
     for tp in partitions if knows_all_tables else ():
         of_tables = [found[table].get(tp) for table in tables.of_topic(tp.topic)]
@@ -61,6 +62,23 @@ def find_start_offsets(
         if known and len(known) == len(of_tables):
             starts[tp] = max(min(known), log_starts.get(tp, 0))
     return starts
+
+
+def _warn_of_missing_tables(
+    tables: SinkTables, context: SinkTaskContext, by_table: Mapping[str, Collection[TopicPartition]], log_starts: Offsets
+) -> None:
+    """A table that was removed while the task was stopped is created again, without what the group has read. That is no error: a
+    topic may have had no rows so far."""
+    missing = {table: by_table[table] for table in by_table if tables.queue(table).columns is None}
+    group = context.group_offsets({tp for of_table in missing.values() for tp in of_table}) if missing else {}
+    for table, of_table in missing.items():
+        if read := [f"{tp} from offset {group[tp]}" for tp in of_table if group.get(tp, 0) > log_starts.get(tp, 0)]:
+            log.warning(
+                "Table %s does not exist, and the consumer group has read its topics: it will have %s. To write the records "
+                "before, too, stop the connector and delete its offsets over REST (DELETE /connectors/<name>/offsets)",
+                table,
+                ", ".join(read),
+            )
 
 
 def check_positions(context: SinkTaskContext, topics: Mapping[str, TopicIdentity], positions: Offsets) -> None:

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from connect.converters.api import Converter
 from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema
-from connectors.spark.config import SparkSinkConfig
+from connectors.spark.config import SparkSinkConfig, TableConfig
 from connectors.spark.config_keys import SEQ
 from connectors.spark.decode.recently_used import RecentlyUsed
+from connectors.spark.decode.schema_inference import TopicContent
 from connectors.spark.decode.topic_decoder import TopicDecoder
 from connectors.spark.decode.variant import is_variant
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.plan.renames import with_field_names
+from connectors.spark.plan.unwrapped import SOURCE_MS_FIELD
+from connectors.spark.schema_settings import NONE
 
 _MAX_DECODERS = 1000
 """Of topics, and of the names that a transformation gives them, which may be as many as it likes."""
@@ -45,12 +48,14 @@ class TopicDecoders:
         self._value_converter = value_converter
         self._known_columns = known_columns
         self._decoders: RecentlyUsed[tuple[str, str], _Opened] = RecentlyUsed(_MAX_DECODERS)
+        self._contents: dict[tuple[str, str], TopicContent] = {}
+        """By the names of decoders. Dropped types may be learned again; what a topic contains was decided."""
 
     def get(self, origin: str, topic: str) -> TopicDecoder:
         """Returns the decoder of records from topic ``origin`` that a transformation may have renamed to ``topic``. It knows the
         columns that the topic's table has now."""
         name, columns = self._known_columns(topic) or ("", {})
-        opened = self._decoders.get((origin, topic), lambda: _Opened(self._create(origin, columns), _variants(columns)))
+        opened = self._decoders.get((origin, topic), lambda: _Opened(self._create(origin, topic, columns), _variants(columns)))
         if _variants(columns) - opened.variants:
             self._decoders.drop(lambda key: key == (origin, topic))
             return self.get(origin, topic)
@@ -59,10 +64,20 @@ class TopicDecoders:
             table = self._config.of_table(name)
             own = {*table.metadata_columns, table.rescue_column} if table.is_lenient else {*table.metadata_columns}
             fields = {n: t for n, t in columns.items() if n not in own}
-            opened.decoder.know_columns(with_field_names(fields, table.schema.renames))
+            fields = with_field_names(fields, table.schema.renames)
+            only = self._only_fields(table, {*columns, *fields})
+            opened.decoder.know_columns(fields, only, ignores_case=table.ignores_case)
         return opened.decoder
 
-    def _create(self, origin: str, columns: Columns) -> TopicDecoder:
+    def _only_fields(self, table: TableConfig, columns: Collection[str]) -> set[str] | None:
+        """The names, in lower case, of all fields that matter to a table with these columns; None if others may become columns,
+        or are judged by a contract."""
+        if table.schema_evolution != NONE or table.schema.contract.are_used:
+            return None
+        own = {SOURCE_MS_FIELD, *table.metadata_columns, *_decisive_fields(self._config, [table])}
+        return {name.lower() for name in {*columns, *own}}
+
+    def _create(self, origin: str, topic: str, columns: Columns) -> TopicDecoder:
         """Creates a decoder of records for a table with these columns."""
         table, settings, routes = self._config.table, self._config.settings(), self._config.routes
         is_static = routes is not None and not routes.is_dynamic
@@ -89,11 +104,22 @@ class TopicDecoders:
             variants=self._config.variants.with_names(_variants(columns)),
             tells_missing=any(one.schema.tells_missing for one in settings),
             wants_defaults=any(one.upserts and one.schema.uses_defaults for one in settings),
+            decisive=_decisive_fields(self._config, settings),
+            content=self._contents.setdefault((origin, topic), TopicContent()),
         )
 
     def drop(self, origins: Collection[str]) -> None:
         """Drops the decoders of these topics, with the types that they inferred."""
         self._decoders.drop(lambda key: key[0] in origins)
+
+
+def _decisive_fields(config: SparkSinkConfig, settings: Collection[TableConfig]) -> set[str]:
+    """The fields of records that say where they belong, or what to do with them, whatever columns their tables have."""
+    found = set(config.routes.field[:1]) if config.routes is not None else set()
+    for table in settings:
+        if table.upserts:
+            found |= {table.delete_field, *table.operation_field[:1]}
+    return found - {""}
 
 
 def _variants(columns: Columns) -> frozenset[str]:

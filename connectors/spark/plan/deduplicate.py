@@ -254,7 +254,9 @@ def _refuse_other_values(changes: ChangeBatch, name: str, key: pa.ChunkedArray, 
     if pa.types.is_nested(row.type):
         return
     # The row of a change event is that of its key, also where the source masks or shortens the column: keys keep their values.
-    differs = pc.and_(find_differences(key, row), changes.meta[OPERATION].is_null())
+    differs = find_differences(key, row)
+    if not changes.is_unwrapped:
+        differs = pc.and_(differs, changes.meta[OPERATION].is_null())
     if pc.any(differs).as_py():
         index = pc.index(differs, True).as_py()
         raise DataError(

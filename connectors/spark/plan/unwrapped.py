@@ -44,7 +44,7 @@ def unwrap(changes: ChangeBatch, settings: TableConfig) -> ChangeBatch:
             image = _without(image, OP)
     if SOURCE_MS_FIELD in image.column_names and image[SOURCE_MS_FIELD].type == pa.int64():
         meta = _with(meta, SOURCE_MS, pc.coalesce(meta[SOURCE_MS], image[SOURCE_MS_FIELD]))
-    return replace(changes, meta=meta, image=image)
+    return replace(changes, meta=meta, image=image, is_unwrapped=True)
 
 
 def _read_marks(changes: ChangeBatch, name: str) -> pa.ChunkedArray:

@@ -7,12 +7,11 @@ import pytest
 
 from connect.data.logical import FarInstant
 from connectors.spark.decode.json import NotBatchable
-from connectors.spark.decode.schema_inference import InferredSchema, dump, find_unserializable_member
+from connectors.spark.decode.schema_inference import InferredSchema, TopicContent, dump, find_unserializable_member
 
 
 def test_types_without_a_schema_are_conservative_and_then_fixed() -> None:
-    shape = InferredSchema()
-    shape.envelope = False
+    shape = InferredSchema(content=TopicContent(envelope=False))
     shape.parse([b'{"a":1,"when":"2026-01-01 00:00:00","n":null,"l":[],"o":{"x":1.5}}'], None)
     assert {f.name: f.type for f in shape.row} == {
         "a": pa.int64(),

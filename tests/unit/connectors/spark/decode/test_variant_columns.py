@@ -45,8 +45,18 @@ def converters(*, schemas: bool, defaults: bool = False) -> tuple[JsonConverter,
 
 def decoder(variants: VariantColumns, *, schemas: bool, defaults: bool = False) -> TopicDecoder:
     key, value = converters(schemas=schemas, defaults=defaults)
-    flags = {"key_schemas": schemas, "value_schemas": schemas, "fill_defaults": defaults}
-    return TopicDecoder("t", key, value, key_name="id", needs_names=False, needs_keys=False, variants=variants, **flags)
+    return TopicDecoder(
+        "t",
+        key,
+        value,
+        key_schemas=schemas,
+        value_schemas=schemas,
+        fill_defaults=defaults,
+        key_name="id",
+        needs_names=False,
+        needs_keys=False,
+        variants=variants,
+    )
 
 
 def buffer(values: list[bytes]) -> RawBuffer:

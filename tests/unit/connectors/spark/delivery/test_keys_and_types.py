@@ -59,6 +59,10 @@ class Task:
     def decoder(self) -> TopicDecoder:
         return self._decoders.get("t", "t")
 
+    def drop_types(self) -> None:
+        """As after an errant record."""
+        self._decoders.drop({"t"})
+
     def rows(self, *records: tuple[Any, Any], keys: tuple[str, ...] = ()) -> list[dict[str, Any]]:
         changes, errors = self.decode(*records)
         assert errors == []

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from connect.converters.json.converter import JsonConverter
@@ -464,3 +465,22 @@ def test_gaps_and_records_that_come_again_stop_nothing(create: Callable[..., Sin
     sink.task.put_raw(raw(9, 12))
     sink.task.sink.flush()
     assert [o for commit in sink.tables["t"].commits for o in commit] == [0, 1, 5, 9, 12]
+
+
+def test_table_that_does_not_exist_although_its_topic_was_read_is_told_of(
+    create: Callable[..., Sink], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody has removed it while the connector was stopped."""
+    sink = create()
+    assert "does not exist" not in caplog.text, "no record was read before"
+    sink.context.group = {P1: 7}
+    sink.context.beginnings = {P1: 7}
+    sink.open(P1)
+    assert "does not exist" not in caplog.text, "the topic has no record before"
+    sink.context.beginnings = {}
+    sink.open(P1)
+    assert "Table t does not exist, and the consumer group has read its topics: it will have t-1 from offset 7." in caplog.text
+    caplog.clear()
+    sink.tables["t"].known = {"id": pa.int64()}
+    sink.open(P1)
+    assert not caplog.text
