@@ -225,7 +225,7 @@ class DeltaLake(Lake):
             "format": {"provider": "parquet", "options": {}},
             "schemaString": json.dumps(schema),
             "partitionColumns": [],
-            "configuration": {"delta.enableDeletionVectors": "true", **key_properties(["id"])},
+            "configuration": {"delta.enableDeletionVectors": "true", **key_properties(self.keys)},
             "createdTime": 0,
         }
 

@@ -99,7 +99,7 @@ class IcebergLake(Lake):
     def __init__(self, mode: str) -> None:
         super().__init__(mode)
         self.uuid = str(uuid.uuid4())
-        self.metadata = Metadata(new_schema(self.columns), properties=key_properties(["id"]))
+        self.metadata = Metadata(new_schema(self.columns), properties=key_properties(self.keys))
         self._empty = Snapshot(0, None, "create", {}, {}, list)
         self.versions.append(self._empty)
 

@@ -80,6 +80,8 @@ class Lake(ABC):
     def __init__(self, mode: str) -> None:
         self.mode = mode
         self.columns = columns_of(mode)
+        self.keys = ["id", CURRENT] if CURRENT in self.columns else ["id"]
+        """The key that the table says."""
         self.store = ObjectStore()
         self.versions: list[Version] = []
         """In the order in which they were made."""

@@ -9,16 +9,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from connect.errors import DataError
+from connect.errors import ConnectError, DataError
 from connect.record import TopicPartition
 from connectors.spark.config import TableConfig
-from connectors.spark.config_keys import CURRENT, SCD2, SEQ, VALID_FROM, VALID_TO
+from connectors.spark.config_keys import APPEND, CURRENT, SCD2, SEQ, VALID_FROM, VALID_TO
 from connectors.spark.decode.change_batch import ChangeBatch, make_meta
 from connectors.spark.tables.key_property import KEY_PROPERTY, key_properties, read_key
 from tests.support.files_only_world import World
 
 UPSERT_SETTINGS = TableConfig("upsert", (), "hard", "add", (), keep_tombstones=True)
 SCD2_SETTINGS = replace(UPSERT_SETTINGS, write_mode=SCD2, metadata_columns=(SEQ, VALID_FROM, VALID_TO, CURRENT))
+APPEND_SETTINGS = replace(UPSERT_SETTINGS, write_mode=APPEND)
 ROWS: list[dict[str, object]] = [
     {"region": region, "id": id_, "v": f"{region}{id_}"} for region in ("eu", "us") for id_ in (1, 2)
 ]
@@ -55,6 +56,59 @@ def test_the_key_of_the_configuration_takes_precedence_and_becomes_that_of_the_t
     world.writer.commit([batch(4, [{"region": "xx", "id": 9, "v": "us1"}], ["id"])], PARTITIONS)
     assert {row["v"]: row["id"] for row in world.table.rows()} == {"eu1": 1, "eu2": 2, "us1": 9, "us2": 2}
     assert world.storage.keys == ("v",)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "problem"),
+    [
+        (SCD2_SETTINGS, UPSERT_SETTINGS, r"has versions of rows \(write.mode=scd2\), which write.mode=upsert would destroy"),
+        (SCD2_SETTINGS, APPEND_SETTINGS, r"has versions of rows \(write.mode=scd2\), which write.mode=append would destroy"),
+        (UPSERT_SETTINGS, SCD2_SETTINGS, "has one row per key, and write.mode=scd2 would leave these rows as they are"),
+    ],
+)
+def test_a_table_with_and_one_without_versions_are_not_written_as_the_other(
+    first: TableConfig, then: TableConfig, problem: str, tmp_path: Path
+) -> None:
+    world = World(tmp_path, first)
+    world.writer.commit([batch(0, ROWS, ["region", "id"])], PARTITIONS)
+    rows = world.table.rows()
+    world.config = then
+    world.restart()
+    with pytest.raises(ConnectError, match=rf"{problem}\. Set write.mode to what it was, or write into another table"):
+        world.writer.commit([batch(4, ROWS[:1], ["region", "id"])], PARTITIONS)
+    assert world.table.rows() == rows
+    world.config = first
+    world.restart()
+    world.writer.commit([batch(4, ROWS[:1], ["region", "id"])], PARTITIONS)
+
+
+def test_a_table_of_events_gets_no_versions(tmp_path: Path) -> None:
+    world = World(tmp_path, APPEND_SETTINGS)
+    world.table.create({"region": pa.string(), "id": pa.int64(), "v": pa.string()}, ())
+    world.writer.commit([], PARTITIONS, {PARTITIONS[0]: (0, 1)})
+    world.config = SCD2_SETTINGS
+    world.restart()
+    with pytest.raises(ConnectError, match=r"has one row per event, and write\.mode=scd2 would leave these rows as they are"):
+        world.writer.commit([batch(1, ROWS, ["region", "id"])], PARTITIONS)
+
+
+def test_the_table_says_that_its_key_is_that_of_an_open_version(tmp_path: Path) -> None:
+    world = World(tmp_path, SCD2_SETTINGS)
+    world.writer.commit([batch(0, ROWS, ["region", "id"])], PARTITIONS)
+    assert world.storage.keys == ("region", "id", CURRENT)
+    world.table.set_keys(("region", "id"))  # by an earlier release
+    world.restart()
+    world.writer.commit([batch(4, ROWS[:1], ["region", "id"])], PARTITIONS)
+    assert world.storage.keys == ("region", "id", CURRENT)
+
+
+def test_a_table_without_rows_becomes_one_of_versions_although_a_record_was_errant(tmp_path: Path) -> None:
+    world = World(tmp_path, SCD2_SETTINGS)
+    world.table.create({"region": pa.string(), "id": pa.int64(), "v": pa.string()}, ())
+    world.writer.commit([], PARTITIONS, {PARTITIONS[0]: (0, 1)})
+    world.restart()
+    world.writer.commit([batch(1, ROWS, ["region", "id"])], PARTITIONS)
+    assert len(world.table.rows()) == len(ROWS)
 
 
 def test_an_existing_table_gets_the_key_of_its_first_records(tmp_path: Path) -> None:
