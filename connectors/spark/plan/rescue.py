@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from connect.errors import DataError, SchemaError
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.rescued_json import RESCUED, join_objects, object_text, scalar_text
+from connectors.spark.decode.variant import is_variant
 from connectors.spark.plan.evolution import RESERVED, Columns, Mask, cast_known_fields, find_uncastable, sql_type
 from connectors.spark.plan.projection import project
 
@@ -22,7 +23,7 @@ from connectors.spark.plan.projection import project
 def lenient_columns(table: Columns | None, incoming: Columns, metadata: Collection[str], rescue_column: str) -> Columns:
     """The columns to write, with their types in the table, plus the rescue column. All other fields are rescued: those that the
     table lacks, those named like a metadata column or without a name, and of a new table those that differ from another one only
-    in case.
+    in case, also within a column.
 
     Raises SchemaError when the table has a rescue column of another type.
     """
@@ -32,7 +33,7 @@ def lenient_columns(table: Columns | None, incoming: Columns, metadata: Collecti
         if not name or name.lower() in seen or name.startswith(RESERVED) or (table is not None and name not in table):
             continue
         seen.add(name.lower())
-        found[name] = type_ if table is None else table[name]
+        found[name] = _without_twins(type_) if table is None else table[name]
     present = (table or {}).get(rescue_column, pa.string())
     if present != pa.string():
         raise SchemaError(
@@ -40,6 +41,21 @@ def lenient_columns(table: Columns | None, incoming: Columns, metadata: Collecti
             "rescue.column to another name"
         )
     return found | {rescue_column: present}
+
+
+def _without_twins(type_: pa.DataType) -> pa.DataType:
+    """The type without fields whose names differ from an earlier one only in case."""
+    t = pa.types
+    if t.is_list(type_):
+        return pa.list_(_without_twins(type_.value_type))
+    if t.is_map(type_):
+        return pa.map_(type_.key_type, _without_twins(type_.item_type))
+    if not t.is_struct(type_) or is_variant(type_):
+        return type_
+    fields: dict[str, pa.Field] = {}
+    for member in type_:
+        fields.setdefault(member.name.lower(), pa.field(member.name, _without_twins(member.type)))
+    return pa.struct(list(fields.values()))
 
 
 def project_leniently(changes: ChangeBatch, columns: Columns, keys: Sequence[str], rescue_column: str) -> ChangeBatch:

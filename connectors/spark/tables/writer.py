@@ -283,8 +283,7 @@ class TableWriter:
             return False
         if (before := set(state.keys) - {CURRENT}) and before != set(keys):
             log.warning(
-                "%s: the key was %s and is %s now (key.columns): earlier rows are replaced only by changes with the same values in "
-                "these columns",
+                "%s: the key was %s and is now %s (key.columns). Earlier rows are replaced by changes with the same values in it",
                 self._described(),
                 ", ".join(sorted(before)),
                 ", ".join(keys),

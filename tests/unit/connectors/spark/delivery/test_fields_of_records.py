@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -176,3 +177,12 @@ def test_fields_have_the_types_of_columns_whose_names_differ_in_case(type_: pa.D
     task.decode((None, {"id": 1, "v": None}))
     task.columns = table
     assert task.rows((None, {"id": 1, "v": value})) == expected
+
+
+@pytest.mark.parametrize("nest", [lambda o: o, lambda o: {"y": o}, lambda o: [o]], ids=["struct", "nested", "list"])
+def test_fields_of_an_object_that_differ_only_in_case_are_rescued_from_a_new_table(nest: Callable[[Any], Any]) -> None:
+    found = Task(spark(**LENIENT), None).rows((None, {"id": 1, "o": nest({"x": 1})}), (None, {"id": 2, "o": nest({"X": 2})}))
+    assert [row["o"] for row in found] == [nest({"x": 1}), nest({"x": None})]
+    texts = [row["_rescued_data"] for row in found]
+    assert texts[0] is None
+    assert json.loads(texts[1]) == {"o": nest({"x": None, "X": 2})}
