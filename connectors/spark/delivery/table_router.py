@@ -94,7 +94,7 @@ class TableRouter:
                     bad_records += _refuse_all(part, e)
                     continue
                 self.add_tables(topic, [table])
-                found.append((table, _with_own_keys(part)))
+                found.append((table, part))
         tables = self.current_tables_of(topic)
         if len(tables) == 1:
             # The end of the only table passes them, so that it is not behind the topic when retention removes them.
@@ -126,7 +126,7 @@ class TableRouter:
                     self.add_tables(topic, tables)
                 if not tables:
                     self.unrouted += part.num_rows
-                found += [(table, _with_own_keys(part)) for table in tables]
+                found += [(table, part) for table in tables]
         return found, bad_records
 
     def _split_tombstones(self, topic: str, changes: ChangeBatch) -> tuple[ChangeBatch, list[ChangeBatch]]:
@@ -176,8 +176,3 @@ def _split_without_text(changes: ChangeBatch, field: Sequence[str]) -> tuple[Cha
 
 def _refuse_all(changes: ChangeBatch, error: ConfigError | DataError) -> list[BadRecord]:
     return [BadRecord.of(*changes.location(i), DataError(error.message)) for i in range(changes.num_rows)]
-
-
-def _with_own_keys(part: ChangeBatch) -> ChangeBatch:
-    """The records of one table, without the fields that only keys of other tables have, whose records have no schema either."""
-    return part if part.has_schema else part.without_empty_keys()

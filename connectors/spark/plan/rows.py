@@ -83,7 +83,8 @@ class RowPreparation:
         try:
             before = {} if known is None else known.incoming
             own = {name: type_ for name, type_ in (table or {}).items() if name not in self._settings.metadata_columns}
-            changes = [projection.without_other_fields(kept, own) for c in changes if (kept := _without_ignored(c)).num_rows]
+            changes = [kept.without_empty_keys() for c in changes if (kept := _without_ignored(c)).num_rows]
+            changes = [projection.without_other_fields(c, own) for c in changes]
             # The configuration names fields of records, so those are read before they get the names of the table.
             changes = [unwrap(c, self._settings) for c in changes]
             if {SOURCE_TS, VALID_FROM} & {*self._settings.metadata_columns}:
