@@ -143,7 +143,8 @@ def truncates_as_deletes(changes: ChangeBatch, keys: Sequence[str]) -> tuple[Cha
         deleted = [key for key, row in last.items() if not is_delete[row]]
         if before < 0:
             deleted += [key for key in first_row if key not in last]
-        key_rows.append(np.array([first_row[key] for key in deleted], np.int64))
+        # Equal keys of floating point may differ: the row has the value of its last change.
+        key_rows.append(np.array([last.get(key, first_row[key]) for key in deleted], np.int64))
         places.append(np.full(len(deleted), truncate))
         before = int(truncate)
     kept = np.setdiff1d(np.arange(changes.num_rows), truncates)
