@@ -9,7 +9,7 @@ from typing import Any
 from connect.errors import ConnectError, RetriableError, causes
 
 # Conflicts with another writer, in Delta's names, and failures that pass by themselves.
-_TRANSIENT = (
+_TRANSIENT_NAMES = (
     "DELTA_CONCURRENT",
     "ConcurrentAppendException",
     "ConcurrentDeleteReadException",
@@ -20,7 +20,6 @@ _TRANSIENT = (
     "ProtocolChangedException",
     "SocketTimeoutException",
     "ConnectException",
-    "UNAVAILABLE",
     # The watch over a cluster cancels jobs that have no executor.
     "SPARK_JOB_CANCELLED",
     # Catalogs of Iceberg.
@@ -30,16 +29,15 @@ _TRANSIENT = (
     "CommitFailedException",
     "LockException",
     "TTransportException",
+)
+_TRANSIENT_TEXT = re.compile(
+    r"^\s*status = StatusCode\.UNAVAILABLE$|\bStatusRuntimeException: UNAVAILABLE\b"  # gRPC, of Spark Connect
     # An object store, by S3A, by Arrow, and by obstore.
-    "Unable to execute HTTP request",
-    "Status Code: 500",
-    "Status Code: 503",
-    "AWS Error NETWORK_CONNECTION",
-    "AWS Error SLOW_DOWN",
-    "AWS Error REQUEST_TIMEOUT",
-    "AWS Error INTERNAL_FAILURE",
-    "error sending request",
-    "operation timed out",
+    r"|\bSdkClientException: Unable to execute HTTP request: "
+    r"|\(Service: [^()\n]*\bStatus Code: (?:500|503)\b"
+    r"|\bAWS Error (?:NETWORK_CONNECTION|SLOW_DOWN|REQUEST_TIMEOUT|INTERNAL_FAILURE)\b[^\n]* during \w+ operation\b"
+    r"|- HTTP error: (?:error sending request\b|[^\n]*\boperation timed out\b)",
+    re.MULTILINE,
 )
 _PERMISSIONS = "let the worker and Spark write into the table's folder, then restart the task"
 _CREDENTIALS = (
@@ -65,42 +63,55 @@ _DELTA = (
     "docs/spark-engines.md)"
 )
 _DISK = "free disk space, then restart the task"
-_ADVICE = (
+
+
+def _system_error(text: str) -> re.Pattern[str]:
+    """Finds an error of the operating system where Python, Arrow, and Java put it, which is never within a name."""
+    return re.compile(rf"(?:\[[Ee]rrno \d+\] |\(|: |^){text}(?!\w)", re.MULTILINE)
+
+
+_FORBIDDEN = re.compile(
+    r"\bAWS Error (?:ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|\w+ \(HTTP status 403\))"
+    r"[^\n]* during \w+ operation\b"
+    r"|\(Service: [^()\n]*\bStatus Code: 403\b"
+    r"|\bstatus(?: code:)? 403 Forbidden\b"
+)
+_ADVICE_BY_TEXT = (
+    *((re.compile(re.escape(sign)), APPLICATION_ENDED_ADVICE) for sign in APPLICATION_ENDED),
+    (re.compile(r"\bthe catalog reports that another writer has created the table, but does not have it\b"), _LOCKS),
+    (re.compile(r"\bCould not connect to meta store using any of the URIs provided\b"), _HIVE),
+    (re.compile(r"\bCannot find catalog plugin class for catalog\b"),
+     "Iceberg's JAR is missing: run 'sluice setup --iceberg' and restart the worker"),
+    (re.compile(r"\bClass org\.apache\.hadoop\.fs\.s3a\.S3AFileSystem not found\b"), _S3),
+    (re.compile(r"\bUnsupportedFileSystemException: No FileSystem for scheme\b"), _S3),
+    (_system_error("Permission denied"), _PERMISSIONS),
+    (_system_error("Operation not permitted"), _PERMISSIONS),
+    (_system_error("Read-only file system"), _PERMISSIONS),
+    (re.compile(r"\bAWS Error NO_SUCH_BUCKET\b[^\n]* during \w+ operation\b|<Code>NoSuchBucket</Code>"), _BUCKET),
+    (_FORBIDDEN, _CREDENTIALS),
+    (_system_error("Not a directory"), "a file is where a folder is needed: move it away, or set another table.location"),
+    (_system_error("No space left on device"), _DISK),
+    (_system_error("Disk quota exceeded"), _DISK),
+)  # fmt: skip
+"""What to do, by a phrase of a message that is longer than the names and values in it."""
+_ADVICE_BY_NAME = (
     ("OutOfMemoryError", "give Spark more memory with spark.conf.spark.driver.memory, or lower commit.max.records"),
     ("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
      "set spark.conf.spark.databricks.delta.properties.defaults.columnMapping.mode=name before creating the table, or rename it"),
     ("DATA_SOURCE_NOT_FOUND", _DELTA),
-    *((sign, APPLICATION_ENDED_ADVICE) for sign in APPLICATION_ENDED),
     ("NotAuthorizedException", _CATALOG),
     ("ForbiddenException", _CATALOG),
-    ("another writer has created the table, but does not have it", _LOCKS),
     ("LockException", _LOCKS),
-    ("Could not connect to meta store", _HIVE),
     ("NoSuchNamespaceException", "create the namespace, or correct table.catalog and table.name.format"),
-    ("Cannot find catalog plugin class", "Iceberg's JAR is missing: run 'sluice setup --iceberg' and restart the worker"),
-    ("S3AFileSystem not found", _S3),
-    ("No FileSystem for scheme", _S3),
     ("ClassNotFoundException", _DELTA),
-    ("Permission denied", _PERMISSIONS),
-    ("Operation not permitted", _PERMISSIONS),
-    ("Read-only file system", _PERMISSIONS),
-    ("NO_SUCH_BUCKET", _BUCKET),
     ("NoSuchBucket", _BUCKET),
     ("UnknownStoreException", _BUCKET),
-    ("ACCESS_DENIED", _CREDENTIALS),
-    ("INVALID_ACCESS_KEY_ID", _CREDENTIALS),
-    ("SIGNATURE_DOES_NOT_MATCH", _CREDENTIALS),
-    ("HTTP status 403", _CREDENTIALS),
-    ("Status Code: 403", _CREDENTIALS),
     ("NoAuthWithAWSException", _CREDENTIALS),
-    ("403 Forbidden", _CREDENTIALS),
-    ("Not a directory", "a file is where a folder is needed: move it away, or set another table.location"),
-    ("No space left", _DISK),
-    ("Disk quota exceeded", _DISK),
     ("ChecksumException", "the file or its checksum (.<name>.crc beside it) is damaged: restore one, or delete the checksum"),
     ("DELTA_CANNOT_MODIFY_APPEND_ONLY", "set delta.appendOnly=false on the table, or write.mode=append"),
     ("DELTA_UNSUPPORTED_FEATURES", "remove the feature (ALTER TABLE ... DROP FEATURE), or write into another table"),
 )  # fmt: skip
+"""What to do, by a part of the name of a class or error condition."""
 
 
 _GONE = re.compile(
@@ -112,6 +123,12 @@ _GONE = re.compile(
 ON_HOST = re.compile(r"Lost task (?:\S+ in stage \S+ \(TID \d+\) )?\((\S+) executor (\d+)\)")
 """Host and executor of a cluster."""
 _MISSING = ("FileNotFoundException", "FILE_NOT_EXIST", "PATH_NOT_FOUND")
+_NAMES = re.compile(
+    # Where Java, Spark, Spark Connect, and Python begin a message, and not within one, which may quote a value.
+    r"^[ \t]*(?:Caused by: |: |\(|.*\(TID \d+\) \([^()\n]*\): |.*\b[Mm]ost recent failure: )?"
+    r"((?:(?:[a-z_][\w$]*\.)*[A-Z][\w$]*(?:: |\) |$))*(?:\[[A-Z][A-Z0-9_.]*\])?)",
+    re.MULTILINE,
+)
 
 
 def is_jvm_gone(error: BaseException) -> bool:
@@ -147,17 +164,31 @@ def explain(error: BaseException, doing: str) -> ConnectError:
         return RetriableError(f"{doing}: Spark's JVM has ended (its last log messages say why); restarting it")
     text = "\n".join([str(error), *getattr(error, "__notes__", ())])
     cause = root_cause(str(error)) or type(error).__name__
-    advice = _storage_advice(text) or next((what for sign, what in _ADVICE if sign in text), None)
+    names = _names(error, text)
+    advice = _storage_advice(names, text) or _advice(names, text)
     message = f"{doing}: {cause}" + (f"; {advice}" if advice else "")
-    if any(sign in text for sign in _TRANSIENT):
+    if any(sign in names for sign in _TRANSIENT_NAMES) or _TRANSIENT_TEXT.search(text):
         return RetriableError(message)
     return ConnectError(message)
 
 
-def _storage_advice(text: str) -> str | None:
+def _names(error: BaseException, text: str) -> str:
+    """The classes and error conditions of an error and its causes, and nothing of their messages: those may quote the name of a
+    table, a path, or a value."""
+    classes = [type(found).__name__ for found in causes(error)]
+    return "\n".join([*classes, *filter(None, _NAMES.findall(text))])
+
+
+def _advice(names: str, text: str) -> str | None:
+    said = (what for phrase, what in _ADVICE_BY_TEXT if phrase.search(text))
+    named = (what for name, what in _ADVICE_BY_NAME if name in names)
+    return next(said, None) or next(named, None)
+
+
+def _storage_advice(names: str, text: str) -> str | None:
     """What to do when an executor of a cluster lacks a file, which the worker may see."""
     found = ON_HOST.search(text)
-    if found is None or not any(sign in text for sign in _MISSING):
+    if found is None or not any(sign in names for sign in _MISSING):
         return None
     return (
         f"executor {found[2]} on host {found[1]} does not have it: table.location must be reachable under the same name from the "
@@ -172,7 +203,7 @@ def is_damaged_parquet(error: OSError) -> bool:
 
 def is_forbidden(error: BaseException) -> bool:
     """Whether a local file system, or an object store, refuses Arrow to read a file."""
-    return isinstance(error, PermissionError) or "ACCESS_DENIED" in str(error)
+    return isinstance(error, PermissionError) or _FORBIDDEN.search(str(error)) is not None
 
 
 def root_cause(text: str) -> str:

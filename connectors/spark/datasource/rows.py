@@ -13,11 +13,12 @@ from connect.spool.segments import restore_bytes, restore_headers
 from connectors.spark.config_keys import UNAVAILABLE
 from connectors.spark.datasource.columns import OP, RECORDS, ROW_POSITION, TS, UNCHANGED, UTC
 from connectors.spark.datasource.spool_decoder import SpoolDecoder, read_value_schema
-from connectors.spark.decode.change_batch import MESSAGE, OPERATION, POSITION, SEQUENCE, SOURCE_MS, TOMBSTONE, ChangeBatch
+from connectors.spark.decode.change_batch import MESSAGE, OPERATION, POSITION, SEQUENCE, TOMBSTONE, ChangeBatch
 from connectors.spark.decode.layouts import detect_layout
 from connectors.spark.decode.toast import placeholders
 from connectors.spark.decode.topic_decoder import TopicDecoder
 from connectors.spark.plan.evolution import cast_column, show_value
+from connectors.spark.plan.projection import check_source_times, source_times
 
 _BATCH_ROWS = 20_000
 _NUMBER_WIDTH = 20
@@ -98,10 +99,11 @@ class TypedRows:
         if not count:
             return self._empty()
         self._require_known(batch)
+        check_source_times(meta, lambda at: self._describe(batch, at))
         unchanged: list[tuple[str, pa.ChunkedArray]] = []
         added = {
             OP: meta[OPERATION],
-            TS: meta[SOURCE_MS].cast(pa.timestamp("ms", "UTC")).cast(UTC),
+            TS: source_times(meta),
             ROW_POSITION: _positions(meta),
         }
         columns = []

@@ -13,7 +13,18 @@ from connect.errors import ConfigError, DataError
 from connectors.sink_support.batch_isolation import find_bad_records
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.config import SparkSinkConfig
-from connectors.spark.decode.change_batch import DATABASE, IGNORED, OPERATION, SCHEMA, TABLE, ChangeBatch, find_tombstones
+from connectors.spark.config_keys import IGNORE
+from connectors.spark.decode.change_batch import (
+    DATABASE,
+    DELETE,
+    IGNORED,
+    OPERATION,
+    SCHEMA,
+    TABLE,
+    TRUNCATE,
+    ChangeBatch,
+    find_tombstones,
+)
 from connectors.spark.routes import Routes
 
 log = logging.getLogger(__name__)
@@ -94,7 +105,7 @@ class TableRouter:
                     bad_records += _refuse_all(part, e)
                     continue
                 self.add_tables(topic, [table])
-                found.append((table, _with_own_keys(part)))
+                found.append((table, part))
         tables = self.current_tables_of(topic)
         if len(tables) == 1:
             # The end of the only table passes them, so that it is not behind the topic when retention removes them.
@@ -117,6 +128,9 @@ class TableRouter:
                 tables = routes.tables_for(value)
                 mask = pc.is_null(values) if value is None else pc.fill_null(pc.equal(values, value), False)
                 part = changes.filter(mask)
+                if value is None and not self._ignores_deletes:
+                    part, deletes = _split_deletes(part, ".".join(routes.field))
+                    bad_records += deletes
                 if routes.is_dynamic:
                     if any(map(self._config.is_changelog, tables)):
                         field = ".".join(routes.field)
@@ -126,8 +140,13 @@ class TableRouter:
                     self.add_tables(topic, tables)
                 if not tables:
                     self.unrouted += part.num_rows
-                found += [(table, _with_own_keys(part)) for table in tables]
+                found += [(table, part) for table in tables]
         return found, bad_records
+
+    @property
+    def _ignores_deletes(self) -> bool:
+        config = self._config
+        return config.table.upserts and config.table.delete_mode == IGNORE and config.changelog is None
 
     def _split_tombstones(self, topic: str, changes: ChangeBatch) -> tuple[ChangeBatch, list[ChangeBatch]]:
         """The other changes, and the tombstones as records without a row."""
@@ -174,10 +193,23 @@ def _split_without_text(changes: ChangeBatch, field: Sequence[str]) -> tuple[Cha
     return changes.filter(pa.array([at not in errors for at in range(changes.num_rows)])), bad_records
 
 
+def _split_deletes(changes: ChangeBatch, field: str) -> tuple[ChangeBatch, list[BadRecord]]:
+    """The changes, whose route field is null, without deletes and truncates, which are bad records: their tables would keep rows
+    that the source no longer has."""
+    reasons = {
+        DELETE: f"this delete has no value in the route field {field}, so its table is not known; let the source send the whole "
+        "deleted row (PostgreSQL: REPLICA IDENTITY FULL), route by a field of the key, or route without a field",
+        TRUNCATE: f"a truncate has no row, so the route field {field} does not choose its table; leave truncates out "
+        "(skipped.operations=t on the source, or delete.mode=ignore), or route without a field",
+    }
+    operations = changes.meta[OPERATION]
+    is_bad = pc.fill_null(pc.is_in(operations, pa.array(list(reasons))), False)
+    bad_records = [
+        BadRecord.of(*changes.location(at), DataError(reasons[operations[at].as_py()]))
+        for at in pc.indices_nonzero(is_bad).to_pylist()
+    ]
+    return changes.filter(pc.invert(is_bad)), bad_records
+
+
 def _refuse_all(changes: ChangeBatch, error: ConfigError | DataError) -> list[BadRecord]:
     return [BadRecord.of(*changes.location(i), DataError(error.message)) for i in range(changes.num_rows)]
-
-
-def _with_own_keys(part: ChangeBatch) -> ChangeBatch:
-    """The records of one table, without the fields that only keys of other tables have, whose records have no schema either."""
-    return part if part.has_schema else part.without_empty_keys()

@@ -91,7 +91,7 @@ class Latency:
             live = part.meta.filter(pc.fill_null(pc.is_in(part.meta[OPERATION], _LIVE), False))
             committed = live[SOURCE_MS].drop_null()
             if len(committed):
-                ages = pc.subtract(pa.scalar(visible_ms, pa.float64()), committed.cast(pa.float64())).to_pylist()
+                ages = pc.subtract(pa.scalar(visible_ms, pa.float64()), committed.cast(pa.float64(), safe=False)).to_pylist()
                 self._ages.extend(ages)
                 oldest_ms = max(ages) if oldest_ms is None else max(oldest_ms, *ages)
         return oldest_ms

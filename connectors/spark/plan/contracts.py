@@ -39,9 +39,7 @@ class TableContract:
         if columns is None or not self.rules.are_used:
             return changes, dropped
         image = changes.image
-        written = pa.scalar(True)
-        if self.upserts:
-            written = pc.invert(find_deletes(changes.meta))
+        written = self._find_written(changes)
         for name in changes.image.column_names:
             mode = self.rules.mode_of(self.table, name)
             column = changes.image[name]
@@ -69,6 +67,10 @@ class TableContract:
             image = empty_rows(changes.num_rows)
         return replace(changes, image=image), dropped
 
+    def _find_written(self, changes: ChangeBatch) -> pa.Scalar | pa.ChunkedArray:
+        """Mask of the changes that write more than their key."""
+        return pc.invert(find_deletes(changes.meta)) if self.upserts else pa.scalar(True)
+
     def _judge(self, mode: ContractMode, changes: ChangeBatch, at: int, text: str, remedy: str, *, is_key: bool = False) -> None:
         """Raises the error of a record with a value that would change the table, unless the value is left out."""
         where = f"{changes.describe_record(at)}: {text}"
@@ -82,8 +84,8 @@ class TableContract:
             raise DataError(f"{where}, and the schema contract of table {self.table} is dead_letter_queue")
 
     def _settle_rescued(self, changes: ChangeBatch, dropped: dict[str, int]) -> ChangeBatch:
-        """Decides about values without a schema that did not fit when they were decoded."""
-        column = changes.image[RESCUED]
+        """Decides about values without a schema that did not fit when they were decoded. None is that of a key."""
+        column = pc.if_else(self._find_written(changes), changes.image[RESCUED], None)
         texts = column.to_pylist()
         for at in pc.indices_nonzero(column.is_valid()).to_pylist():
             members = parse_document(texts[at].encode())

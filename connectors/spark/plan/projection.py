@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -28,6 +28,8 @@ from connectors.spark.decode.change_batch import (
 from connectors.spark.decode.variant import is_variant
 from connectors.spark.plan.evolution import Columns, cast_column, cast_key, cast_known_fields, copied, without_empty_structs
 
+_MAX_MS = (2**63 - 1) // 1000
+"""Columns have microseconds."""
 METADATA_TYPES: Columns = {
     config_keys.OP: pa.string(),
     config_keys.SEQ: pa.string(),
@@ -127,6 +129,23 @@ def concat_batches(parts: Sequence[ChangeBatch]) -> ChangeBatch:
     return ChangeBatch(topics, whole, pa.concat_tables([p.image for p in parts]), None)
 
 
+def source_times(meta: pa.Table) -> pa.ChunkedArray:
+    """The times of changes in the source, which :func:`check_source_times` has accepted."""
+    return meta[SOURCE_MS].cast(pa.timestamp("ms", "UTC")).cast(UTC_TIMESTAMP)
+
+
+def check_source_times(meta: pa.Table, describe_record: Callable[[int], str], field: str = "source.ts_ms") -> None:
+    """Raises DataError for a time of a change, from this field of its record, that no TIMESTAMP can hold."""
+    ms = meta[SOURCE_MS]
+    is_beyond = pc.or_(pc.greater(ms, _MAX_MS), pc.less(ms, -_MAX_MS))
+    at = pc.index(is_beyond, True).as_py()
+    if at >= 0:
+        raise DataError(
+            f"{describe_record(at)}: {field} is {ms[at].as_py()}, which is beyond what a TIMESTAMP holds; it must be in "
+            "milliseconds since 1970, so correct it in the source or with a transformation"
+        )
+
+
 def metadata_columns(meta: pa.Table, wanted: Sequence[str], deleted: pa.ChunkedArray | None) -> dict[str, pa.ChunkedArray]:
     """The metadata columns of rows. ``deleted`` is given for upsert, where the operation of a tombstone is a delete."""
     found: dict[str, pa.ChunkedArray] = {}
@@ -139,7 +158,7 @@ def metadata_columns(meta: pa.Table, wanted: Sequence[str], deleted: pa.ChunkedA
         elif name == config_keys.SEQ:
             found[name] = meta[POSITION]
         elif name == config_keys.SOURCE_TS:
-            found[name] = meta[SOURCE_MS].cast(pa.timestamp("ms", "UTC")).cast(UTC_TIMESTAMP)
+            found[name] = source_times(meta)
         elif name == config_keys.TOPIC:
             found[name] = meta[TOPIC_ID]
         elif name == config_keys.PARTITION:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from connect.errors import ConnectError, DataError, SchemaError
 from connectors.spark.config import TableConfig
-from connectors.spark.config_keys import IGNORE
+from connectors.spark.config_keys import IGNORE, SOURCE_TS, VALID_FROM
 from connectors.spark.decode.change_batch import IGNORED, OPERATION, SEQUENCE, ChangeBatch, find_tombstones
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.contracts import TableContract
@@ -25,7 +25,7 @@ from connectors.spark.plan.rescue import lenient_columns, project_leniently
 from connectors.spark.plan.row_limits import NO_LIMITS, RowLimits
 from connectors.spark.plan.source_order import with_source_order
 from connectors.spark.plan.truncates import NO_FEEDS, Feeds, check_truncates, contains_truncate, find_row_changes
-from connectors.spark.plan.unwrapped import unwrap
+from connectors.spark.plan.unwrapped import SOURCE_MS_FIELD, unwrap
 from connectors.spark.plan.widening import with_wider_types
 
 
@@ -83,9 +83,14 @@ class RowPreparation:
         try:
             before = {} if known is None else known.incoming
             own = {name: type_ for name, type_ in (table or {}).items() if name not in self._settings.metadata_columns}
-            changes = [projection.without_other_fields(kept, own) for c in changes if (kept := _without_ignored(c)).num_rows]
+            changes = [kept.without_empty_keys() for c in changes if (kept := _without_ignored(c)).num_rows]
+            changes = [projection.without_other_fields(c, own) for c in changes]
             # The configuration names fields of records, so those are read before they get the names of the table.
             changes = [unwrap(c, self._settings) for c in changes]
+            if {SOURCE_TS, VALID_FROM} & {*self._settings.metadata_columns}:
+                for one in changes:
+                    field = SOURCE_MS_FIELD if SOURCE_MS_FIELD in one.image.column_names else "source.ts_ms"
+                    projection.check_source_times(one.meta, one.describe_record, field)
             if self._settings.upserts and self._settings.operation_field:
                 changes = [with_operations(c, self._settings.operation_field) for c in changes]
             changes = [rename_fields(c, self._settings.schema.renames) for c in changes]

@@ -20,13 +20,11 @@ import pyarrow.compute as pc
 from connect.errors import DataError
 from connect.record import TopicPartition
 from connectors.spark.config_keys import CURRENT, DELETED, SEQ, SEQUENCE_BY, VALID_TO
-from connectors.spark.decode.arrow_types import UTC_TIMESTAMP
 from connectors.spark.decode.change_batch import (
     DELETE,
     MESSAGE,
     OPERATION,
     POSITION,
-    SOURCE_MS,
     TOPIC_ID,
     TRUNCATE,
     ChangeBatch,
@@ -34,6 +32,7 @@ from connectors.spark.decode.change_batch import (
 )
 from connectors.spark.plan.evolution import Mask
 from connectors.spark.plan.key_equality import Ints, number_keys
+from connectors.spark.plan.projection import source_times
 
 MADE = "made"
 """Column of ``meta`` after truncates have become deletes: whether a delete was made of one, and is no record."""
@@ -144,7 +143,8 @@ def truncates_as_deletes(changes: ChangeBatch, keys: Sequence[str]) -> tuple[Cha
         deleted = [key for key, row in last.items() if not is_delete[row]]
         if before < 0:
             deleted += [key for key in first_row if key not in last]
-        key_rows.append(np.array([first_row[key] for key in deleted], np.int64))
+        # Equal keys of floating point may differ: the row has the value of its last change.
+        key_rows.append(np.array([last.get(key, first_row[key]) for key in deleted], np.int64))
         places.append(np.full(len(deleted), truncate))
         before = int(truncate)
     kept = np.setdiff1d(np.arange(changes.num_rows), truncates)
@@ -208,5 +208,4 @@ def deleting(values: Mapping[str, pa.Scalar], before: str | None, then: RowUpdat
 
 def closing(point: TruncatePoint) -> RowUpdate:
     """Closes the open versions of rows at the time of a truncate."""
-    at = point.meta[SOURCE_MS].cast(pa.timestamp("ms", "UTC")).cast(UTC_TIMESTAMP)[0]
-    return RowUpdate({VALID_TO: at, CURRENT: pa.scalar(False)}, (CURRENT,))
+    return RowUpdate({VALID_TO: source_times(point.meta)[0], CURRENT: pa.scalar(False)}, (CURRENT,))

@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from connectors.spark.config import TableConfig
 from connectors.spark.config_keys import CURRENT, IGNORE, VALID_FROM, VALID_TO
-from connectors.spark.decode.arrow_types import UTC_TIMESTAMP
-from connectors.spark.decode.change_batch import OLD_KEY, SOURCE_MS, ChangeBatch, find_deletes
+from connectors.spark.decode.change_batch import OLD_KEY, ChangeBatch, find_deletes
 from connectors.spark.plan.deduplicate import (
     DeduplicatedChanges,
     drop_deletes,
@@ -23,7 +22,7 @@ from connectors.spark.plan.deduplicate import (
 from connectors.spark.plan.evolution import Mask
 from connectors.spark.plan.key_changes import follow_key_changes, has_moved
 from connectors.spark.plan.key_equality import Ints, number_keys
-from connectors.spark.plan.projection import metadata_columns
+from connectors.spark.plan.projection import metadata_columns, source_times
 from connectors.spark.plan.truncates import TruncatePoint, drop_truncates, truncates_as_deletes
 
 
@@ -50,7 +49,7 @@ def plan_versions(
     is_delete = deletes.to_numpy(zero_copy_only=False) if len(groups) else np.zeros(0, bool)
     starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]]) if len(groups) else np.zeros(0, np.int64)
     has_next = np.r_[groups[1:] == groups[:-1], False] if len(groups) else np.zeros(0, bool)
-    at = meta[SOURCE_MS].cast(pa.timestamp("ms", "UTC")).cast(UTC_TIMESTAMP).combine_chunks()
+    at = source_times(meta).combine_chunks()
     opened = np.flatnonzero(~is_delete)
     chosen = np.r_[opened, starts]
     closes = np.arange(len(chosen)) >= len(opened)

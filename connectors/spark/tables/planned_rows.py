@@ -84,7 +84,7 @@ def split_bad_records(
     def piece_of(part: range) -> ChangeBatch:
         index = bisect_right(starts, part.start) - 1
         first = part.start - starts[index]
-        return changes[index].slice(range(first, first + len(part))).without_empty_keys()
+        return changes[index].slice(range(first, first + len(part)))
 
     def prepare(pieces: Sequence[ChangeBatch], known: PreparedRows | None) -> PreparedRows | None:
         return rows.prepare(columns, pieces, keys, known, limits=limits, feeds=feeds)
@@ -121,12 +121,12 @@ def split_bad_records(
 
 
 def _without(changes: Sequence[ChangeBatch], parts: Sequence[range], bad: Mapping[int, DataError]) -> list[ChangeBatch]:
-    """The other changes, as each was tried: a field that only keys of bad records have would make the others fail."""
+    """The other changes."""
     good = []
     for part, one in zip(parts, changes, strict=True):
         kept = one.filter(pa.array([at not in bad for at in part])) if bad else one
         if kept.num_rows:
-            good.append(kept.without_empty_keys())
+            good.append(kept)
     return good
 
 

@@ -23,7 +23,7 @@ class StorageDown(OSError):
     """What the sink sees of a failed call."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"AWS Error NETWORK_CONNECTION during {what}")
+        super().__init__(f"AWS Error NETWORK_CONNECTION during GetObject operation: {what}")
 
 
 @dataclass(frozen=True, slots=True)

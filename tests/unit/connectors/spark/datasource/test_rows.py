@@ -29,7 +29,9 @@ TWO_DOLLARS, COLUMNS = "AMg=", [("id", pa.int32()), ("name", pa.string()), ("amo
 AT = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
 
 
-def event(op: str, before: Any = None, after: Any = None, *, lsn: int = 7, fields: Any = FIELDS) -> bytes:
+def event(
+    op: str, before: Any = None, after: Any = None, *, lsn: int = 7, fields: Any = FIELDS, ms: int = int(AT.timestamp() * 1000)
+) -> bytes:
     row = {"type": "struct", "fields": fields, "optional": True}
     source = {
         "type": "struct",
@@ -37,7 +39,7 @@ def event(op: str, before: Any = None, after: Any = None, *, lsn: int = 7, field
     }
     members = [("before", row), ("after", row), ("source", source), ("op", {"type": "string"})]
     schema = {"type": "struct", "name": f"{TOPIC}.Envelope", "fields": [{**s, "field": n} for n, s in members]}
-    block = {"ts_ms": int(AT.timestamp() * 1000), "lsn": lsn}
+    block = {"ts_ms": ms, "lsn": lsn}
     payload = {"before": before, "after": after, "source": block, "op": op}
     return json.dumps({"schema": schema, "payload": payload}, separators=(",", ":")).encode()
 
@@ -58,6 +60,12 @@ def decoded(
     assert found.schema == wanted
     result: list[dict[str, Any]] = found.to_pylist()
     return result
+
+
+def test_time_that_no_timestamp_can_hold_is_refused_by_row_and_field() -> None:
+    row = {"id": 1, "name": "a", "amount": TWO_DOLLARS}
+    with pytest.raises(DataError, match=r"row 101 of the spool, source position .*: source.ts_ms is 1764534000000000000, "):
+        decoded(event("c", None, row), event("c", None, row, ms=1764534000000000000))
 
 
 def test_change_events_become_typed_rows_in_order() -> None:

@@ -20,8 +20,10 @@ from connectors.spark.delivery.topic_decoders import TopicDecoders
 from connectors.spark.iceberg_sink.config import parse_config as parse_iceberg_config
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.plan.projection import concat_batches
+from connectors.spark.plan.row_limits import NO_LIMITS
 from connectors.spark.plan.rows import RowPreparation
-from connectors.spark.tables.planned_rows import latest_rows, rows_to_append
+from connectors.spark.plan.truncates import NO_FEEDS
+from connectors.spark.tables.planned_rows import latest_rows, rows_to_append, split_bad_records
 
 
 def config(**more: str) -> SparkSinkConfig:
@@ -140,6 +142,18 @@ def test_events_without_rows_need_no_columns() -> None:
     assert (errors, [part.meta["op"].to_pylist() for part in changes]) == ([], [["t"]])
     _, (error,) = task.decode((None, event("c", None, {})))
     assert "no field of these records has had a value yet" in error
+
+
+def test_a_foreign_key_makes_no_later_record_errant() -> None:
+    task = Task(UPSERT, {"id": pa.int64(), "v": pa.string()})
+    foreign, _ = task.decode(({"id": 1, "x": 5}, {"id": 1, "v": "a"}))
+    later, _ = task.decode(({"id": 2}, {"id": 2, "v": "b"}))  # before the table has refused the foreign one
+    rows = RowPreparation("t", task.settings)
+    for part, bad in ((foreign, [0]), (later, [])):
+        assert [one.offset for one in split_bad_records(rows, task.columns, NO_LIMITS, ("id",), part, NO_FEEDS)[1]] == bad
+    prepared = rows.prepare(task.columns, later, ("id",))
+    assert prepared is not None
+    assert prepared.changes[0].image.to_pylist() == [{"id": 2, "v": "b"}]
 
 
 def test_a_single_key_must_be_that_of_the_row() -> None:

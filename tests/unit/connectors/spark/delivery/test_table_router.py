@@ -92,7 +92,9 @@ def test_changelogs_get_the_records_of_their_tables() -> None:
     assert router.ignored_tombstones == 1
 
 
-def routed_by_field(values: pa.Array, **properties: str) -> tuple[list[tuple[str, list[int]]], list[tuple[int, str]]]:
+def routed_by_field(
+    values: pa.Array, ops: list[str | None] | None = None, /, **properties: str
+) -> tuple[list[tuple[str, list[int]]], list[tuple[int, str]]]:
     """The offsets by table, and the offsets and errors of the bad records."""
     config = parse_iceberg_config(
         {
@@ -100,7 +102,7 @@ def routed_by_field(values: pa.Array, **properties: str) -> tuple[list[tuple[str
             "iceberg.tables.default-id-columns": "id", **properties,
         }
     )  # fmt: skip
-    batch = changes(range(len(values)))
+    batch = changes(range(len(values)), ops=ops)
     batch = replace(batch, image=batch.image.append_column("f", values))
     found, bad_records = TableRouter(config).route("t", [batch])
     return [(table, offsets_of([part])) for table, part in found], [(bad.offset, bad.reason.message) for bad in bad_records]
@@ -134,3 +136,31 @@ def test_a_record_that_names_a_changelog_is_a_bad_record() -> None:
     found, bad_records = routed_by_field(pa.array(["db.a", "db.a_changelog", "db.a"]), **{"write.mode": "both"})
     assert found == [("db.a", [0, 2]), ("db.a_changelog", [0, 2])]
     assert bad_records == [(1, "topic t, partition 0, offset 1: f names db.a_changelog, which is the name of a changelog")]
+
+
+UNKNOWN = pa.array(["db.a", None, None, None, None, "db.a"])
+OPERATIONS: list[str | None] = ["c", "d", "t", None, "tombstone", "d"]
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {},
+        {"write.mode": "upsert"},
+        {"write.mode": "both", "delete.mode": "ignore"},
+        {"iceberg.tables.dynamic-enabled": "false", "iceberg.tables": "db.a", "iceberg.table.db.a.route-regex": "db.a"},
+    ],
+    ids=["append", "upsert", "changelog", "listed"],
+)
+def test_deletes_and_truncates_that_choose_no_table_are_bad_records(properties: dict[str, str]) -> None:
+    """They were dropped, and the rows stayed."""
+    found, bad_records = routed_by_field(UNKNOWN, OPERATIONS, **properties)
+    assert all(offsets == [0, 5] for _, offsets in found)
+    assert [offset for offset, _ in bad_records] == [1, 2]
+    assert "offset 1: this delete has no value in the route field f, so its table is not known; " in bad_records[0][1]
+    assert "offset 2: a truncate has no row, so the route field f does not choose its table; leave" in bad_records[1][1]
+
+
+def test_deletes_and_truncates_that_do_nothing_need_no_table() -> None:
+    ignoring = {"write.mode": "upsert", "delete.mode": "ignore"}
+    assert routed_by_field(UNKNOWN, OPERATIONS, **ignoring) == ([("db.a", [0, 5])], [])

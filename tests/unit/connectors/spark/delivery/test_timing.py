@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pyarrow as pa
 import pytest
 
-from connectors.spark.delivery.timing import CommitTiming
+from connectors.spark.delivery.timing import CommitTiming, Latency
+from tests.unit.connectors.spark.delivery.fakes import changes
 
 
 def test_an_interval_is_kept_whatever_commits_take() -> None:
@@ -32,3 +36,9 @@ def test_ages_are_those_of_the_newest_and_the_oldest_record_of_each_commit() -> 
         timing.observe(0.25, 0.25 + i, 1.0)
     assert timing.newest_age_ms() == {"p50": 50_250, "p99": 99_250}
     assert timing.oldest_age_ms() == {"p50": 1000, "p99": 1000}
+
+
+def test_time_that_is_not_in_milliseconds_fails_no_commit() -> None:
+    batch = changes([0], ops=["c"])
+    batch = replace(batch, meta=batch.meta.set_column(2, "source_ms", pa.array([2**62 + 1], pa.int64())))
+    assert Latency().observe([batch], 5.0) == 5.0 - 2**62

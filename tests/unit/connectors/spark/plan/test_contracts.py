@@ -112,6 +112,15 @@ def test_values_that_did_not_fit_are_errant_without_a_contract() -> None:
         prepare(ContractRules(FREEZE), image, replace(SETTINGS, write_mode=APPEND))
 
 
+@pytest.mark.parametrize("mode", [FREEZE, DROP, QUEUE, EVOLVE])
+def test_values_of_a_deleted_row_that_did_not_fit_change_nothing(mode: ContractMode) -> None:
+    image = pa.table({"id": [1, 2], RESCUED: ['{"n":1.50}', None]})
+    prepared = prepare(ContractRules(mode), image, ops=["d", "c"])
+    assert (prepared.changes[0].image.to_pylist(), prepared.dropped) == ([{"id": 1}, {"id": 2}], {})
+    with pytest.raises((FrozenSchemaError, DataError), match=r"offset 1: field n: 1\.50"):
+        prepare(ContractRules(QUEUE if mode is DROP else mode), image.take([1, 0]), ops=["d", "c"])
+
+
 RENAMES = {"old": "new", "older": "new"}
 records = st.lists(st.tuples(st.sampled_from(["old", "older", "new", "other"]), st.none() | st.integers(0, 9)), min_size=1)
 

@@ -95,6 +95,20 @@ def test_messages_are_skipped_and_a_truncate_drops_earlier_changes() -> None:
     assert latest_per_key(changes(events), ["id"], "ignore").rows.num_rows == 2
 
 
+@pytest.mark.parametrize(
+    ("events", "last"),
+    [("c- c+ t", "0.0"), ("c+ c- t", "-0.0"), ("t c- c+ t", "0.0"), ("c- t c+ t", "0.0"), ("c- t", "-0.0"), ("c- t c+", "0.0")],
+)
+def test_a_truncate_leaves_a_soft_deleted_row_the_key_of_its_last_change(events: str, last: str) -> None:
+    steps = events.split()
+    batch = changes([(step[0], None, "a", "b") for step in steps])
+    ids = pa.array([{"+": 0.0, "-": -0.0}.get(step[-1]) for step in steps])
+    image = batch.image.set_column(0, "id", ids)
+    meta = batch.meta.append_column("topic", pa.array(["t"] * len(steps)))
+    latest = latest_per_key(replace(batch, meta=meta, image=image), ("id",), "soft")
+    assert [str(key) for key in latest.rows["id"].to_pylist()] == [last]
+
+
 def test_the_placeholder_is_configurable() -> None:
     events: list[Any] = [("u", 1, "__gone", UNAVAILABLE)]
     latest = latest_per_key(changes(events), ["id"], "hard", "__gone")

@@ -11,11 +11,15 @@ import pytest
 from connect.errors import DataError
 from connectors.spark.config import TableConfig
 from connectors.spark.decode.change_batch import OPERATION, SOURCE_MS, ChangeBatch
+from connectors.spark.plan.row_limits import NO_LIMITS
 from connectors.spark.plan.rows import RowPreparation
+from connectors.spark.plan.truncates import NO_FEEDS
 from connectors.spark.plan.unwrapped import unwrap
+from connectors.spark.tables.planned_rows import split_bad_records
 from tests.unit.connectors.spark.delivery.fakes import changes
 
 APPEND = TableConfig("append", (), "hard", "add", ("__op", "__source_ts"), keep_tombstones=True)
+VERSIONS = ("__seq", "__valid_from", "__valid_to", "__current")
 UPSERT = TableConfig("upsert", ("id",), "hard", "add", (), keep_tombstones=True)
 
 
@@ -62,6 +66,28 @@ def test_operation_and_time_of_the_record_are_its_metadata_columns() -> None:
     assert list(rows.incoming) == ["id", "__source_ts_ms"]
     meta = rows.changes[0].meta
     assert (meta[OPERATION].to_pylist(), meta[SOURCE_MS].to_pylist()) == (["c", "d", None], [5, None, 7])
+
+
+@pytest.mark.parametrize("ms", [1764534000000000000, -(2**63)], ids=["nanoseconds", "smallest"])
+@pytest.mark.parametrize(
+    "settings",
+    [APPEND, replace(UPSERT, metadata_columns=("__source_ts",)), replace(UPSERT, write_mode="scd2", metadata_columns=VERSIONS)],
+    ids=["append", "upsert", "scd2"],
+)
+def test_time_that_no_column_can_hold_is_refused_by_record_and_field(settings: TableConfig, ms: int) -> None:
+    rows = RowPreparation("t", settings)
+    with pytest.raises(DataError, match=rf"offset 1: __source_ts_ms is {ms}, .*; it must be in milliseconds"):
+        rows.prepare(None, [batch(__source_ts_ms=[5, ms])], settings.key_columns)
+    event = batch(["c", "c"], v=[1, 2])
+    event = replace(event, meta=event.meta.set_column(2, SOURCE_MS, pa.array([None, ms], pa.int64())))
+    with pytest.raises(DataError, match=rf"offset 1: source.ts_ms is {ms}, "):
+        rows.prepare(None, [event], settings.key_columns)
+    good, bad = split_bad_records(rows, None, NO_LIMITS, settings.key_columns, [event], NO_FEEDS)
+    assert ([one.num_rows for one in good], [one.offset for one in bad]) == ([1], [1])
+
+
+def test_time_matters_only_where_a_column_has_it() -> None:
+    assert RowPreparation("t", UPSERT).prepare(None, [batch(__source_ts_ms=[2**62])], ("id",)) is not None
 
 
 def test_operation_stays_a_column_where_no_metadata_column_has_its_name() -> None:

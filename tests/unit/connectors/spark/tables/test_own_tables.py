@@ -286,7 +286,7 @@ def test_a_store_that_fails_skips_no_table(tmp_path: Path, monkeypatch: pytest.M
     own_table(tmp_path / "t")
 
     def fail(*_: object) -> None:
-        raise OSError("AWS Error NETWORK_CONNECTION during GetObject")
+        raise OSError("AWS Error NETWORK_CONNECTION during GetObject operation: no more")
 
     monkeypatch.setattr(DeltaLog, "commit", fail)
     with pytest.raises(ConnectError, match=f"cannot read the table at {tmp_path}/t: AWS Error NETWORK_CONNECTION"):

@@ -120,6 +120,18 @@ def test_an_existing_table_gets_the_key_of_its_first_records(tmp_path: Path) -> 
     assert world.storage.keys == ("region", "id")
 
 
+@pytest.mark.parametrize("has_schema", [False, True])
+def test_a_field_without_a_value_is_no_part_of_the_key(has_schema: bool, tmp_path: Path) -> None:
+    """JSON without schemas: an earlier record had it, perhaps an errant one."""
+    world = World(tmp_path, UPSERT_SETTINGS)
+    world.writer.commit([batch(0, [{"id": 1, "v": "a"}], ["id"])], PARTITIONS)
+    later = batch(1, [{"id": 2, "v": "b"}], ["id"])
+    assert later.keys is not None
+    later = replace(later, keys=later.keys.append_column("x", pa.nulls(1, pa.int64())), has_schema=has_schema)
+    world.writer.commit([later], PARTITIONS)
+    assert world.table.rows() == [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}]
+
+
 @pytest.mark.parametrize("text", ["", "id", "{}", "[1]", "null"])
 def test_a_property_that_names_no_columns_says_nothing(text: str) -> None:
     assert read_key({KEY_PROPERTY: text}) == ()
