@@ -67,6 +67,17 @@ class RecordKeys(NamedTuple):
     keys: pa.Table
     is_single: bool = False
     """Whether they are single values without a name, which are taken for the configured key column."""
+    has_schema: bool = True
+    """Whether each has all of these fields. Without a schema, some are those of other keys."""
+
+
+class KeyGroup(NamedTuple):
+    """Rows of a batch whose keys have the same types."""
+
+    rows: Sequence[int]
+    keys: pa.Table | None
+    """Null for a row without a key; None if none has one."""
+    has_schema: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +100,8 @@ class ChangeBatch:
     has_schema: bool = True
     """Whether the records have a schema, whose fields are the columns of the image. Otherwise, a column without a value, and a
     nested field, may come from other records, which were decoded with these or before."""
+    keys_have_schema: bool = True
+    """Whether the fields of the keys are those of their schema."""
     is_unwrapped: bool = False
     """Whether the records are plain ones, whose operations were read from fields of their rows."""
 
@@ -113,7 +126,7 @@ class ChangeBatch:
 
     def without_empty_keys(self) -> ChangeBatch:
         """Drops columns of the keys without a value: they come from other records that were decoded together with these."""
-        if self.keys is None:
+        if self.keys is None or self.keys_have_schema:
             return self
         names = [n for n in self.keys.column_names if self.keys[n].null_count < self.num_rows]
         return replace(self, keys=self.keys.select(names) if names else None)
@@ -248,27 +261,33 @@ def _scatter(parts: Sequence[RecordKeys], count: int) -> pa.Table:
     return stacked.take(pa.array(where, pa.int64()))
 
 
-def group_parts(parts: Sequence[RecordKeys], count: int) -> list[tuple[Sequence[int], pa.Table | None]]:
-    """Divides ``count`` rows so that the types of the parts in them agree: by group its rows, and their table, which is None
-    without parts. There is at least one group; its rows without a part are null."""
+def group_parts(parts: Sequence[RecordKeys], count: int) -> list[KeyGroup]:
+    """Divides ``count`` rows so that the keys in each group have one table: their types agree, and those with schemas have the
+    same fields. There is at least one group; its rows without a part are null."""
     groups: list[tuple[dict[str, pa.DataType], list[RecordKeys]]] = []
     for part in parts:
         types = {member.name: member.type for member in part.keys.schema if not pa.types.is_null(member.type)}
         for known, members in groups:
-            if all(known.get(name, type_) == type_ for name, type_ in types.items()):
+            if _belong_together(members[0], part) and all(known.get(name, type_) == type_ for name, type_ in types.items()):
                 known |= types
                 members.append(part)
                 break
         else:
             groups.append((types, [part]))
     if len(groups) < 2:
-        return [(range(count), _scatter(parts, count) if parts else None)]
+        return [KeyGroup(range(count), _scatter(parts, count) if parts else None, all(part.has_schema for part in parts))]
     others = {at for _, members in groups[1:] for part in members for at in part.rows}
-    found: list[tuple[Sequence[int], pa.Table | None]] = []
+    found: list[KeyGroup] = []
     for number, (_, members) in enumerate(groups):
         own = sorted(at for part in members for at in part.rows)
         rows = own if number else [row for row in range(count) if row not in others]
         places = {row: place for place, row in enumerate(rows)}
-        moved = [RecordKeys([places[at] for at in part.rows], part.keys) for part in members]
-        found.append((rows, _scatter(moved, len(rows))))
+        moved = [part._replace(rows=[places[at] for at in part.rows]) for part in members]
+        found.append(KeyGroup(rows, _scatter(moved, len(rows)), members[0].has_schema))
     return found
+
+
+def _belong_together(one: RecordKeys, other: RecordKeys) -> bool:
+    if not one.has_schema and not other.has_schema:
+        return True
+    return one.has_schema == other.has_schema and set(one.keys.column_names) == set(other.keys.column_names)

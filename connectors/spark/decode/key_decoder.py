@@ -87,7 +87,7 @@ class KeyDecoder:
             return []
         if not objects:
             lines = [_wrap(line, self._schemas.key_name()) for line in lines]
-        return [RecordKeys(present, self._schemaless(lines), not objects)]
+        return [RecordKeys(present, self._schemaless(lines), not objects, has_schema=False)]
 
     def _with_schema(self, prefix: Prefix, payloads: list[bytes]) -> pa.Table:
         column = self._schemas.key_column(prefix.schema)
@@ -125,7 +125,8 @@ class KeyDecoder:
                 column = self._inferred.column()
             else:
                 column = self._schemas.key_column(schema)
-            parts.append(RecordKeys(positions, table_of_struct(read_rows(nodes, column, describe)), any(is_single)))
+            table = table_of_struct(read_rows(nodes, column, describe))
+            parts.append(RecordKeys(positions, table, any(is_single), schema is not None))
         return parts
 
     def decode_records(self, records: Sequence[SinkRecord], raw: RawBuffer, operations: pa.Array) -> list[RecordKeys]:
@@ -146,7 +147,7 @@ class KeyDecoder:
                 table = self._schemaless_records(keys, describe)
             else:
                 table = table_of_struct(convert_values(keys, self._schemas.key_column(schema), describe))
-            parts.append(RecordKeys(positions, table, any(is_single)))
+            parts.append(RecordKeys(positions, table, any(is_single), schema is not None))
         return parts
 
     def decode_columns(self, schema: Schema | None, keys: pa.Array | None, operations: pa.Array) -> pa.Table | None:

@@ -116,7 +116,8 @@ def _plain(value: Any) -> Any:
 
 def _to_structs(parts: Sequence[RecordKeys], count: int) -> pa.Array | None:
     """The rows as structs: null where no column has a value. None if there are none, or their types do not agree."""
-    (_, table), *others = group_parts(parts, count)
+    group, *others = group_parts([part._replace(has_schema=False) for part in parts], count)
+    table = group.keys
     if others or table is None or not table.num_columns:
         return None
     columns = [column.combine_chunks() for column in table.columns]

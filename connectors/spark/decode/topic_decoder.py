@@ -16,7 +16,7 @@ from connect.errors import DataError
 from connect.record import SinkRecord
 from connectors.spark.decode import schema_inference
 from connectors.spark.decode.arrow_casts import find_differences
-from connectors.spark.decode.change_batch import OLD_KEY, ChangeBatch, RecordKeys, empty_rows, group_parts, make_meta
+from connectors.spark.decode.change_batch import OLD_KEY, ChangeBatch, KeyGroup, RecordKeys, empty_rows, group_parts, make_meta
 from connectors.spark.decode.column_decoder import ColumnDecoder, ColumnRecords
 from connectors.spark.decode.decoded_values import DecodedValues
 from connectors.spark.decode.json import JsonSchemas, NotBatchable
@@ -170,8 +170,8 @@ class TopicDecoder:
         return decode(chosen, values.operations)
 
     def _change_batch(
-        self, raw: RawBuffer, sequences: pa.Array, values: DecodedValues, keys: pa.Table | None, old_keys: pa.Array | None
-    ) -> ChangeBatch:  # fmt: skip
+        self, raw: RawBuffer, sequences: pa.Array, values: DecodedValues, keys: KeyGroup, old_keys: pa.Array | None
+    ) -> ChangeBatch:
         """Adds the places of the records to their values and keys."""
         partitions, offsets = pa.array(raw.partitions, pa.int32()), pa.array(raw.offsets, pa.int64())
         index = pa.array(values.positions, pa.int64())
@@ -191,7 +191,7 @@ class TopicDecoder:
         if old_keys is not None:
             meta = meta.append_column(OLD_KEY, old_keys)
         image = values.image if values.image.num_columns else empty_rows(len(index))
-        return ChangeBatch(self.topic, meta, image, keys, values.defaults, values.has_schema)
+        return ChangeBatch(self.topic, meta, image, keys.keys, values.defaults, values.has_schema, keys.has_schema)
 
     @contextlib.contextmanager
     def _naming_topic(self) -> Iterator[None]:
@@ -241,13 +241,11 @@ class TopicDecoder:
             self.inferred_value_schema.count_envelopes(values)
 
 
-def _by_keys(
-    raw: RawBuffer, values: DecodedValues, keys: Sequence[RecordKeys]
-) -> Iterator[tuple[DecodedValues, pa.Table | None]]:
+def _by_keys(raw: RawBuffer, values: DecodedValues, keys: Sequence[RecordKeys]) -> Iterator[tuple[DecodedValues, KeyGroup]]:
     """The values with their keys, divided so that the types of the keys agree. Raises DataError for a wrong single key."""
     _check_single_keys(raw, values, keys)
-    for rows, table in group_parts(keys, len(values.positions)):
-        yield (values if len(rows) == len(values.positions) else values.take(rows)), table
+    for group in group_parts(keys, len(values.positions)):
+        yield (values if len(group.rows) == len(values.positions) else values.take(group.rows)), group
 
 
 def _check_single_keys(raw: RawBuffer, values: DecodedValues, keys: Sequence[RecordKeys]) -> None:

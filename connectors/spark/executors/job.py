@@ -113,13 +113,13 @@ class WrittenPart:
 class StagedPart:
     """Changes that need the table's rows, or Spark, to be applied: unavailable values, truncates, versions, and so on."""
 
-    changes: Sequence[tuple[str, bytes, bytes, bytes | None, Mapping[str, pa.Scalar], bool]]
-    """Topic, meta, image, keys, defaults, and whether the records have a schema."""
+    changes: Sequence[tuple[str, bytes, bytes, bytes | None, Mapping[str, pa.Scalar], bool, bool]]
+    """Topic, meta, image, keys, defaults, and whether the records and their keys have a schema."""
 
     @classmethod
     def pack(cls, batches: Sequence[ChangeBatch]) -> StagedPart:
         packed = [
-            (one.topic, pack_table(one.meta), pack_table(one.image), keys, one.defaults, one.has_schema)
+            (one.topic, pack_table(one.meta), pack_table(one.image), keys, one.defaults, one.has_schema, one.keys_have_schema)
             for one in batches
             for keys in [None if one.keys is None else pack_table(one.keys)]
         ]
@@ -128,12 +128,12 @@ class StagedPart:
     def unpack(self, sequence: int) -> list[ChangeBatch]:
         """The changes, with ``sequence`` added to their own."""
         found = []
-        for topic, meta, image, packed_keys, defaults, has_schema in self.changes:
+        for topic, meta, image, packed_keys, defaults, *have_schema in self.changes:
             table = unpack_table(meta)
             numbers = pc.add(table[SEQUENCE], sequence)
             table = table.set_column(table.column_names.index(SEQUENCE), SEQUENCE, numbers)
             keys = None if packed_keys is None else unpack_table(packed_keys)
-            found.append(ChangeBatch(topic, table, unpack_table(image), keys, defaults, has_schema))
+            found.append(ChangeBatch(topic, table, unpack_table(image), keys, defaults, *have_schema))
         return found
 
 

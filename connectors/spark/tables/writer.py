@@ -16,7 +16,7 @@ from connect.metrics import Histogram
 from connect.record import TopicPartition
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.config import TableConfig
-from connectors.spark.config_keys import CURRENT, UPSERT
+from connectors.spark.config_keys import UPSERT
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.errors import explain
 from connectors.spark.plan.evolution import Columns, cast_column, missing_columns, sql_type, with_additions
@@ -30,6 +30,7 @@ from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_rang
 from connectors.spark.tables.planned_rows import rows_to_append, split_bad_records
 from connectors.spark.tables.planned_upserts import plan_upsert
 from connectors.spark.tables.table import OffsetCommit, Table, TableState, Upsert
+from connectors.spark.tables.table_mode import check_mode, lacks_versions, said_key, warn_of_other_key, without_version
 
 log = logging.getLogger(__name__)
 
@@ -236,58 +237,33 @@ class TableWriter:
             )
 
     def _load(self, partitions: Collection[TopicPartition]) -> TableState:
+        self._state = None
         try:
-            self._state = self._table.load(partitions)
+            state = self._table.load(partitions)
         except Exception as e:
             raise explain(e, self._described()) from e
-        self._check_ends(self._state.ends, partitions)
-        self._check_mode(self._state)
-        return self._state
-
-    def _check_mode(self, state: TableState) -> None:
-        """Raises ConnectError if the table has versions and shall have one row per key, or the other way around."""
-        if self._lacks_versions(state) and (state.keys or state.ends):
-            kind = "one row per key" if state.keys else "one row per event"
-            problem = f"{self._described()} has {kind}, and write.mode=scd2 would leave these rows as they are"
-        elif CURRENT in state.keys and not self._settings.keeps_versions:
-            mode = self._settings.write_mode
-            problem = f"{self._described()} has versions of rows (write.mode=scd2), which write.mode={mode} would destroy"
-        else:
-            return
-        self._state = None
-        raise ConnectError(f"{problem}. Set write.mode to what it was, or write into another table (table.name.format)")
-
-    def _lacks_versions(self, state: TableState) -> bool:
-        return self._settings.keeps_versions and state.columns is not None and CURRENT not in state.columns
+        self._check_ends(state.ends, partitions)
+        check_mode(self._described(), state, self._settings)
+        self._state = state
+        return state
 
     def _check_ends(self, ends: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]) -> None:
         """Raises ConnectError, and then each time, if the end of one of these partitions is not where it was or behind."""
         for tp in sorted({*partitions, *ends} & self._ends.keys()):
             if ends.get(tp, -1) < self._ends[tp]:
-                self._state = None
                 raise ConnectError(f"{self._described()}: {_gone_back(tp, self._ends[tp], ends.get(tp))}")
         self._ends |= ends
 
     def _keys(self, state: TableState) -> tuple[str, ...]:
         """The table's key columns; empty if nobody has said them yet."""
-        return self._settings.key_columns or tuple(name for name in state.keys if name != CURRENT)
-
-    def _said_keys(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """The key that the table says: one of versions is that of an open version."""
-        return (*keys, CURRENT) if keys and self._settings.keeps_versions else keys
+        return self._settings.key_columns or without_version(state.keys)
 
     def _set_keys(self, state: TableState, keys: tuple[str, ...]) -> bool:
         """Has the table say its key, for tasks that start later; returns whether it did not."""
-        said = self._said_keys(keys)
+        said = said_key(keys, self._settings)
         if not self._settings.upserts or not keys or set(said) == set(state.keys):
             return False
-        if (before := set(state.keys) - {CURRENT}) and before != set(keys):
-            log.warning(
-                "%s: the key was %s and is now %s (key.columns). Earlier rows are replaced by changes with the same values in it",
-                self._described(),
-                ", ".join(sorted(before)),
-                ", ".join(keys),
-            )
+        warn_of_other_key(self._described(), without_version(state.keys), keys)
         try:
             self._table.set_keys(said)
         except Exception:  # another task may have said one at the same time
@@ -309,7 +285,7 @@ class TableWriter:
         rows = 0
         if prepared is None:
             # Records without rows, such as messages: reading them again would not change anything, unless bad ones were reported.
-            if not excluded or state.columns is None or self._lacks_versions(state):
+            if not excluded or state.columns is None or lacks_versions(state, self._settings):
                 return True
             landed = self._table.append(pa.schema(list(state.columns.items())).empty_table(), commit)
         elif self._settings.upserts:
@@ -349,7 +325,7 @@ class TableWriter:
                 raise ConnectError(
                     f"{self._described()} does not exist; create it, or set iceberg.tables.auto-create-enabled=true"
                 )
-            self._change_schema(lambda: self._table.create(wanted, self._said_keys(prepared.keys)), lambda present: True)
+            self._change_schema(lambda: self._table.create(wanted, said_key(prepared.keys, self._settings)), lambda present: True)
             return True
         widened = widened_columns(state.columns, prepared.columns) if self._settings.widens_columns else []
         if widened:

@@ -78,3 +78,18 @@ def test_keys_of_several_types_are_decoded_in_one_batch(way: str) -> None:
         if "v" in batch.image.column_names:
             images |= dict(zip(batch.meta["offset"].to_pylist(), batch.image["v"].to_pylist(), strict=True))
     assert images == {2: "a", 5: "b"}
+
+
+@pytest.mark.parametrize("exactly", [True, False])
+def test_keys_with_other_fields_do_not_lend_them_to_each_other(exactly: bool) -> None:
+    both = {"type": "struct", "fields": [{"field": "id", "type": "int32"}, {"field": "x", "type": "int32", "optional": True}]}
+    keys = [key("int32", 1), with_schema(both, {"id": 2, "x": None}), None, key("int32", 3)]
+    raw = RawBuffer("t", [0] * 4, list(range(4)), keys, [with_schema(ROW, {"v": "a"})] * 4)
+    made, _ = decoder()
+    batches = made.decode_exactly(raw, 0) if exactly else made.decode_batch(raw, 0)
+    fields = {
+        offset: [] if batch.keys is None else batch.keys.column_names
+        for batch in (one.without_empty_keys() for one in batches)
+        for offset in batch.meta["offset"].to_pylist()
+    }
+    assert fields == {0: ["id"], 1: ["id", "x"], 2: ["id"], 3: ["id"]}
