@@ -122,8 +122,11 @@ class DeltaWriter:
         self.commit([self.metadata()])
 
     def overwrite(self, columns: Mapping[str, pa.DataType], rows: Sequence[Row]) -> None:
-        """Replaces all rows, with other columns."""
+        """Replaces all rows, with other columns. Of a table that maps names, one with another type gets another name in files."""
         actions = [self.remove(path) for path in list(self.files)]
+        for name in columns:
+            if columns[name] != self.columns.get(name, columns[name]):
+                self._in_files[name] = f"{name}-{self._next()}"
         self.columns = dict(columns)
         self.commit([*actions, self.metadata(), self.add(rows)])
 

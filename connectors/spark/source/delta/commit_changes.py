@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import ConnectError
-from connectors.spark.plan.evolution import is_castable
+from connectors.spark.plan.evolution import cast_column, is_castable
 from connectors.spark.source.delta.files import DeltaFiles
 from connectors.spark.source.pairing import FileRowSets, RowSource, pair_rows
 from connectors.spark.source.table_feed import (
@@ -70,14 +70,13 @@ class CommitReader:
             yield from self._read_feed(commit.cdc, new)
             return
         removed, added = self._row_sets(commit, is_partitioned)
-        deletes_schema = new if can_read_as(old, new) else old
-        deletes = self._rows(removed, deletes_schema)
+        deletes = _RemovedRows(self._rows(removed, old), old, new if can_read_as(old, new) else old)
         inserts = self._rows(added, new)
-        if self.keys and removed and added and deletes_schema is new:
+        if self.keys and removed and added and deletes.schema is new:
             yield from self._paired(deletes, inserts, new)
             return
         for rows in deletes.read():
-            yield SchemaChanges(deletes_schema, deleted(rows))
+            yield SchemaChanges(deletes.schema, deleted(rows))
         for rows in inserts.read():
             yield SchemaChanges(new, inserted(rows))
 
@@ -101,11 +100,10 @@ class CommitReader:
                 removed.append(self._all_rows(action))
                 continue
             before, after = self.files.deleted_rows(action), self.files.deleted_rows(adds[path])
-            file = self.files.described(adds[path])
             if len(gone := np.setdiff1d(after, before, assume_unique=True)):
-                removed.append(FileRows(file, only=gone))
+                removed.append(FileRows(self.files.described(action), only=gone))
             if len(restored := np.setdiff1d(before, after, assume_unique=True)):
-                added.append(FileRows(file, only=restored))
+                added.append(FileRows(self.files.described(adds[path]), only=restored))
         added += [self._all_rows(action) for path, action in adds.items() if path not in removes]
         return removed, added
 
@@ -132,6 +130,34 @@ def _require_partition_values(commit: LoggedCommit) -> None:
                 f"version {commit.version} removes the file {action['path']} without its partition values, so its rows are "
                 "unknown: the writer of the table is too old (extendedFileMetadata)"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _RemovedRows:
+    """Rows that a commit deletes. They are found in files as the version before the commit has them, and delivered with
+    ``schema``: that of the commit's version if :func:`can_read_as` says so, else the old one."""
+
+    rows: FileRowSets
+    old: TableSchema
+    schema: TableSchema
+
+    def count(self) -> int:
+        return self.rows.count()
+
+    def read(self, columns: Mapping[str, pa.DataType] | None = None) -> Iterator[pa.Table]:
+        wanted = columns or self.schema.types
+        for rows in self.rows.read({name: type_ for name, type_ in self.old.types.items() if name in wanted}):
+            yield rows if self.schema is self.old else _as_new(rows, wanted)
+
+
+def _as_new(rows: pa.Table, columns: Mapping[str, pa.DataType]) -> pa.Table:
+    known = rows.column_names
+    return pa.table(
+        {
+            name: cast_column(rows[name], type_, name) if name in known else pa.nulls(rows.num_rows, type_)
+            for name, type_ in columns.items()
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)
