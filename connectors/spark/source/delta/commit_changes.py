@@ -221,7 +221,8 @@ def _update_neighbors(rows: pa.Table, types: Sequence[str]) -> FeedChanges:
 
 
 def can_read_as(old: TableSchema, new: TableSchema) -> bool:
-    """Whether rows of the old schema are rows of the new one without loss: its columns are there, and no type is narrower."""
+    """Whether rows of the old schema are rows of the new one without loss: its columns are there, no type is narrower, and a
+    column is required only if it was."""
     if old is new:
         return True
     types = new.types
@@ -229,7 +230,8 @@ def can_read_as(old: TableSchema, new: TableSchema) -> bool:
         type_ = types.get(column.name)
         if type_ is None or not is_castable(column.type, type_) or _is_narrower(type_, column.type):
             return False
-    return True
+    were_required = {column.name for column in old.columns if not column.nullable}
+    return all(column.nullable or column.name in were_required for column in new.columns)
 
 
 def _is_narrower(type_: pa.DataType, than: pa.DataType) -> bool:

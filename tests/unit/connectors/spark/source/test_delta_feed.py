@@ -236,6 +236,18 @@ def test_overwrite_that_widens_columns_pairs_the_old_rows(tmp_path: Path, maps_n
     assert changes(table) == [("d", before[0], None), ("d", before[1], None), ("c", None, new)]
 
 
+@pytest.mark.parametrize("required", ["v", "n"])
+def test_deletes_of_an_overwrite_with_a_not_null_column_keep_the_old_columns(table: DeltaWriter, required: str) -> None:
+    columns, new = {**COLUMNS, "n": pa.int32()}, {**row(1), "n": 5}
+    table.overwrite(columns, [new], required=[required])
+    records = read_all(table.folder, source_start="1", key_columns="id")
+    assert events(records) == [*(("d", row(i), None) for i in range(5)), ("c", None, new)]
+    assert not records[-1].value["after"].schema.field(required).schema.optional
+    # Once it is NOT NULL, rows are paired.
+    table.overwrite(columns, [{**new, "n": 6}], required=[required])
+    assert changes(table, key_columns="id") == [("u", new, {**new, "n": 6})]
+
+
 def test_deletes_of_a_commit_that_renames_nested_fields_have_their_values(tmp_path: Path) -> None:
     table = DeltaWriter(tmp_path / "t", {**COLUMNS, "doc": pa.struct([("x", pa.int64())])}, maps_names=True)
     old = {**row(1), "doc": {"x": 1}}
