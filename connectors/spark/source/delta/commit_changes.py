@@ -14,7 +14,7 @@ the inserts. With key columns, :mod:`connectors.spark.source.pairing` defines th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,16 +60,16 @@ class CommitReader:
     batch_rows: int
 
     def read(
-        self, commit: LoggedCommit, old: TableSchema, new: TableSchema, *, is_partitioned: bool
+        self, commit: LoggedCommit, old: TableSchema, new: TableSchema, *, was_partitioned: bool
     ) -> Iterator[SchemaChanges | None]:
         """Yields the changes of a commit, and None in between to return to the caller often. ``old`` and ``new`` are the schemas
-        before and after it. Raises UnreadableFile.
+        before and after it; ``was_partitioned`` belongs to ``old``. Raises UnreadableFile.
         """
         self.files.forget_vectors()
         if commit.cdc:
             yield from self._read_feed(commit.cdc, new)
             return
-        removed, added = self._row_sets(commit, is_partitioned)
+        removed, added = self._row_sets(commit, was_partitioned)
         deletes = _RemovedRows(self._rows(removed, old), old, new if can_read_as(old, new) else old)
         inserts = self._rows(added, new)
         if self.keys and removed and added and deletes.schema is new:
@@ -88,12 +88,12 @@ class CommitReader:
     def _rows(self, sets: Sequence[FileRows], schema: TableSchema) -> FileRowSets:
         return FileRowSets(self.files.files, sets, schema.file_columns, self.batch_rows)
 
-    def _row_sets(self, commit: LoggedCommit, is_partitioned: bool) -> tuple[list[FileRows], list[FileRows]]:
+    def _row_sets(self, commit: LoggedCommit, was_partitioned: bool) -> tuple[list[FileRows], list[FileRows]]:
         """Deleted and inserted rows, by file."""
-        if is_partitioned:
-            _require_partition_values(commit)
         removes = {action["path"]: action for action in commit.removes if action.get("dataChange", True)}
         adds = {action["path"]: action for action in commit.adds if action.get("dataChange", True)}
+        if was_partitioned:
+            _require_partition_values(commit.version, removes.values())
         removed, added = [], []
         for path, action in removes.items():
             if path not in adds:
@@ -123,11 +123,11 @@ class CommitReader:
             yield from _adjacent_changes(one.read(self.files.files, schema.file_columns(columns), self.batch_rows), schema)
 
 
-def _require_partition_values(commit: LoggedCommit) -> None:
-    for action in commit.removes:
+def _require_partition_values(version: int, removes: Iterable[Action]) -> None:
+    for action in removes:
         if action.get("partitionValues") is None:
             raise ConnectError(
-                f"version {commit.version} removes the file {action['path']} without its partition values, so its rows are "
+                f"version {version} removes the file {action['path']} without its partition values, so its rows are "
                 "unknown: the writer of the table is too old (extendedFileMetadata)"
             )
 

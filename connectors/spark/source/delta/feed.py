@@ -172,7 +172,7 @@ class DeltaFeed(VersionedFeed):
         version = FeedVersion(new.table_id, commit.version, ms, False, self._settings.order)
         row = 0
         with self._naming_missing(commit.version):
-            for found in self._reader.read(commit, before, schema, is_partitioned=bool(new.partition_columns)):
+            for found in self._reader.read(commit, before, schema, was_partitioned=bool(old.partition_columns)):
                 if found is None:
                     yield Waiting(is_idle=False)
                     continue

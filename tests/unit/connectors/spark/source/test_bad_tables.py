@@ -110,6 +110,37 @@ def test_damaged_files_are_named_and_not_skipped(table: DeltaWriter) -> None:
         read_all(table.folder, source_start="0")
 
 
+def _remove_without_values(table: DeltaWriter, *, data_change: bool = True) -> list[dict[str, dict[str, object]]]:
+    """Actions as writers without ``extendedFileMetadata`` have them."""
+    actions = [table.remove(path, data_change=data_change) for path in list(table.files)]
+    for action in actions:
+        del action["remove"]["partitionValues"], action["remove"]["extendedFileMetadata"]
+    return actions
+
+
+@pytest.mark.parametrize("stays_partitioned", [True, False])
+def test_removed_files_without_their_partition_values_are_refused(tmp_path: Path, stays_partitioned: bool) -> None:
+    rows = [{"id": 1, "v": "a"}]
+    table = DeltaWriter(tmp_path / "t", COLUMNS, partitioned_by=["v"]).create(rows)
+    actions = _remove_without_values(table, data_change=False)
+    table.commit([*actions, table.add(rows, data_change=False)])  # a compaction, whose rows nobody needs
+    actions = _remove_without_values(table)
+    if not stays_partitioned:
+        table._partitioned_by = []
+    table.commit([*actions, table.metadata(), table.add(rows)])
+    with pytest.raises(ConnectError, match=r"version 2 removes the file part-2.parquet without its partition values"):
+        read_all(table.folder, source_start="1")
+
+
+def test_files_of_a_table_that_becomes_partitioned_need_no_partition_values(tmp_path: Path) -> None:
+    rows = [{"id": 1, "v": "a"}]
+    table = DeltaWriter(tmp_path / "t", COLUMNS).create(rows)
+    actions = _remove_without_values(table)
+    table._partitioned_by = ["v"]
+    table.commit([*actions, table.metadata(), table.add(rows)])
+    assert events(read_all(table.folder, source_start="1")) == [("d", rows[0], None), ("c", None, rows[0])]
+
+
 def test_damaged_checkpoint_is_named(table: DeltaWriter) -> None:
     (table.log / f"{3:020d}.checkpoint.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(ConnectError, match=r"the checkpoint .*00000000000000000003.checkpoint.parquet cannot be read"):
