@@ -132,9 +132,10 @@ class DeltaFeed(VersionedFeed):
 
     def _schema(self, definition: TableDefinition) -> TableSchema:
         found = definition.schema
-        found = self._schemas.setdefault(found, found)
-        check_keys(self._settings.keys, found, self._location)
-        return found
+        return self._schemas.setdefault(found, found)
+
+    def _check_keys(self, schema: TableSchema, version: int) -> None:
+        check_keys(self._settings.keys, schema, f"{self._location} at version {version}")
 
     def _snapshot(self, position: FeedPosition, listed: LogFiles) -> Iterator[FeedItem]:
         """Rows of the snapshot from the position on: files by age and path, rows by their number."""
@@ -145,6 +146,7 @@ class DeltaFeed(VersionedFeed):
         definition = TableDefinition(self._location, state.metadata, state.protocol)
         self._check(position, definition, listed)
         schema = self._schema(definition)
+        self._check_keys(schema, position.version)
         version = FeedVersion(definition.table_id, position.version, self._commit_ms(position.version), True, "")
         row = 0
         for action in sorted(state.files.values(), key=lambda add: (int(add.get("modificationTime") or 0), add["path"])):
@@ -167,7 +169,8 @@ class DeltaFeed(VersionedFeed):
         if not (commit.adds or commit.removes or commit.cdc):
             return
         schema = self._schema(new)
-        before = schema if old is new else self._schemas.setdefault(old.schema, old.schema)
+        self._check_keys(schema, commit.version)
+        before = self._schema(old) if commit.removes else schema
         ms = self._commit_ms(commit.version, commit)
         version = FeedVersion(new.table_id, commit.version, ms, False, self._settings.order)
         row = 0
@@ -176,6 +179,8 @@ class DeltaFeed(VersionedFeed):
                 if found is None:
                     yield Waiting(is_idle=False)
                     continue
+                if found.schema is not schema:
+                    self._check_keys(found.schema, commit.version - 1)
                 yield from self._unread(version, found.schema, found.changes, row)
                 row += len(found.changes)
 

@@ -180,7 +180,7 @@ def test_table_that_needs_spark_is_refused(table: DeltaWriter, change: Callable[
 
 
 def _with_type(table: DeltaWriter, name: str) -> dict[str, dict[str, object]]:
-    del table.columns["doc"]
+    table.columns.pop("doc", None)
     metadata = table.metadata()
     schema = json.loads(metadata["metaData"]["schemaString"])
     schema["fields"].append({"name": "doc", "type": name, "nullable": True, "metadata": {}})
@@ -194,6 +194,23 @@ def test_unknown_key_column_is_refused_with_the_nearest_one(tmp_path: Path) -> N
         read_all(table.folder, key_columns="custmer_id")
     errors = _errors({"source.location": str(table.folder), "topic": "t", "key.columns": "custmer_id"})
     assert "did you mean customer_id?" in errors["key.columns"]
+
+
+def test_deletes_of_rows_without_the_key_column_are_refused(tmp_path: Path) -> None:
+    table = DeltaWriter(tmp_path / "t", {"a": pa.int64()}).create([{"a": 1}])
+    table.overwrite(COLUMNS, [{"id": 1, "v": "x"}])
+    with pytest.raises(ConfigError, match=r"table .*/t at version 0 has no column id \(key.columns\)"):
+        read_all(table.folder, source_start="1", key_columns="id")
+    table.overwrite(COLUMNS, [{"id": 1, "v": "y"}])
+    assert len(read_all(table.folder, source_start="2", key_columns="id")) == 1
+
+
+@pytest.mark.parametrize("keys", ["", "id"])
+def test_empty_table_of_any_columns_may_be_replaced(tmp_path: Path, keys: str) -> None:
+    table = DeltaWriter(tmp_path / "t", {"a": pa.int64()})
+    table.commit([{"protocol": table.protocol}, _with_type(table, "void")])
+    table.overwrite(COLUMNS, [{"id": 1, "v": "x"}])
+    assert events(read_all(table.folder, source_start="1", key_columns=keys)) == [("c", None, {"id": 1, "v": "x"})]
 
 
 def test_timestamp_that_text_cannot_hold_names_the_column(tmp_path: Path) -> None:
