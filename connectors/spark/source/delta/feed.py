@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyarrow import fs
@@ -37,6 +37,15 @@ _LIST_INTERVAL_S = 10.0
 """How often a backlog looks for the newest version, which its lag is relative to."""
 
 
+@dataclass(frozen=True, slots=True)
+class _CommitFile:
+    """The file of a commit, as its folder lists it; size and time are None if there is none."""
+
+    version: int
+    size_bytes: int | None
+    mtime_ns: int | None
+
+
 class DeltaFeed(VersionedFeed):
     """The feed of the table at ``folder`` of a file system (:class:`connectors.spark.source.table_feed.TableFeed`)."""
 
@@ -64,11 +73,14 @@ class DeltaFeed(VersionedFeed):
             self._position = self._first_position(listed)
         if self._position.snapshot:
             yield from self._snapshot(self._position, listed)
-            listed = self._list()
-        definition = self._definition_before(self._position, listed)
+        anchor, definition = self._anchored(self._position)
         while True:
             position = self._position
             commit = self._states.log.commit(position.version)
+            if self._commit_file(anchor.version) != anchor:
+                # Cleaned up, or another table, whose commit this may be.
+                anchor, definition = self._anchored(position)
+                continue
             if commit is None:
                 yield from self._wait_for(position)
                 continue
@@ -92,6 +104,14 @@ class DeltaFeed(VersionedFeed):
         if start == SNAPSHOT:
             return FeedPosition(listed.newest, snapshot=True)
         return FeedPosition(listed.newest + 1 if start == LATEST else int(start))
+
+    def _anchored(self, position: FeedPosition) -> tuple[_CommitFile, TableDefinition]:
+        """A file of the log that a table which is created again cannot have, and :meth:`_definition_before`. A commit that was
+        read belongs to the same table if the file is unchanged afterwards: a new log has the commit only once the old one is
+        gone.
+        """
+        anchor = self._commit_file(max(position.version - 1, 0))
+        return anchor, self._definition_before(position, self._list())
 
     def _definition_before(self, position: FeedPosition, listed: LogFiles) -> TableDefinition:
         """What the table was before a version, or, for its oldest version, at it. Raises VersionGapError."""
@@ -195,31 +215,20 @@ class DeltaFeed(VersionedFeed):
 
     # --- waiting
 
-    def _commit_file(self, version: int) -> fs.FileInfo:
-        return self._files.get_file_info([f"{self._log_folder}/{version:020d}.json"])[0]
+    def _commit_file(self, version: int) -> _CommitFile:
+        info = self._files.get_file_info([f"{self._log_folder}/{version:020d}.json"])[0]
+        return _CommitFile(version, info.size, info.mtime_ns)
 
     def _wait_for(self, position: FeedPosition) -> Iterator[FeedItem]:
-        """Waits until the log has a version. Raises VersionGapError if it never will, or if the table was replaced."""
-        previous = max(position.version - 1, 0)
-        listed = self._list()
-        if position.version <= listed.newest:
-            if position.version not in listed.commits:
-                raise self._gap(listed, f"the log of table {self._location} no longer has version {position.version}")
-            return
-        known = self._fingerprint(previous)
-        self._phase = "waiting"
-        while True:
-            yield Waiting(is_idle=True)
-            if self._fingerprint(previous) != known:
-                # Cleaned up, or another table.
-                self._definition_before(position, self._list())
+        """Lets the caller wait for the next version. Raises VersionGapError if it is missing among those that exist."""
+        if self._phase != "waiting":
+            listed = self._list()
+            if position.version <= listed.newest:
+                if position.version not in listed.commits:
+                    raise self._gap(listed, f"the log of table {self._location} no longer has version {position.version}")
                 return
-            if self._commit_file(position.version).type is not fs.FileType.NotFound:
-                return
-
-    def _fingerprint(self, version: int) -> tuple[object, ...]:
-        info = self._commit_file(version)
-        return info.type, info.size, info.mtime_ns
+            self._phase = "waiting"
+        yield Waiting(is_idle=True)
 
     @contextlib.contextmanager
     def _naming_missing(self, version: int) -> Iterator[None]:

@@ -87,6 +87,32 @@ def test_table_that_is_replaced_while_the_task_waits_is_noticed(table: DeltaWrit
             _poll_until_failure(harness)
 
 
+def test_table_that_is_replaced_while_versions_wait_is_not_read_on(table: DeltaWriter) -> None:
+    config = {**FAST, "source.location": str(table.folder), "source.start": "0", "batch.max.rows": "1"}
+    with SourceHarness(SparkSourceTask(), config) as harness:
+        assert len(harness.poll()) == 1
+        assert len(harness.poll()) == 1
+        shutil.rmtree(table.folder)
+        replaced = DeltaWriter(table.folder, COLUMNS, table_id="table-2").create([{"id": 7, "v": "b"}])
+        for _ in range(6):
+            replaced.insert([{"id": 8, "v": "b"}])
+        with pytest.raises(ConnectError, match=r"was replaced: its id is table-2, and the offset is of table-1"):
+            harness.poll()
+
+
+def test_log_that_is_cleaned_up_behind_the_task_is_read_on_up_to_a_gap(table: DeltaWriter) -> None:
+    config = {**FAST, "source.location": str(table.folder), "source.start": "0", "batch.max.rows": "1"}
+    with SourceHarness(SparkSourceTask(), config) as harness:
+        assert len(harness.poll()) == 1
+        assert len(harness.poll()) == 1
+        clean_log(table, 1)
+        assert len(harness.poll()) == 1
+        table.commit_file(2).unlink()
+        table.commit_file(3).unlink()
+        with pytest.raises(ConnectError, match="no longer has version 3"):
+            harness.poll()
+
+
 def _poll_until_failure(harness: SourceHarness) -> None:
     for _ in range(20):
         harness.poll()
