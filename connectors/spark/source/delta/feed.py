@@ -170,7 +170,7 @@ class DeltaFeed(VersionedFeed):
         version = FeedVersion(definition.table_id, position.version, self._commit_ms(position.version), True, "")
         row = 0
         for action in sorted(state.files.values(), key=lambda add: (int(add.get("modificationTime") or 0), add["path"])):
-            with self._naming_missing(position.version):
+            with self._naming_missing(position.version, is_snapshot=True):
                 without = self._data.deleted_rows(action)
                 rows = FileRows(self._data.described(action), without=without if len(without) else None)
                 count = rows.count(self._data.files) if row < position.row else 0
@@ -231,18 +231,18 @@ class DeltaFeed(VersionedFeed):
         yield Waiting(is_idle=True)
 
     @contextlib.contextmanager
-    def _naming_missing(self, version: int) -> Iterator[None]:
+    def _naming_missing(self, version: int, *, is_snapshot: bool = False) -> Iterator[None]:
         """Names the version when a file of it is missing or damaged."""
         try:
             yield
         except UnreadableFile as e:
-            raise self._missing_file(version, e) from e
+            raise self._missing_file(version, e, is_snapshot) from e
 
-    def _missing_file(self, version: int, error: UnreadableFile) -> ConnectError:
-        """The error for a file that a version needs."""
-        if not isinstance(error.__cause__, FileNotFoundError):
-            return ConnectError(f"version {version} of table {self._location}: {error.message}")
+    def _missing_file(self, version: int, error: UnreadableFile, is_snapshot: bool) -> ConnectError:
+        """The error for a file that a version needs. Another snapshot helps only if it is of a newer version."""
         newest = self._list().newest
+        if not isinstance(error.__cause__, FileNotFoundError) or (is_snapshot and newest == version):
+            return ConnectError(f"version {version} of table {self._location}: {error.message}")
         return VersionGapError(
             f"version {version} of table {self._location} cannot be read any more: {error.message}",
             oldest=min(version + 1, newest + 1),

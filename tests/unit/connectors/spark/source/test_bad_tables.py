@@ -113,9 +113,10 @@ def test_log_that_is_cleaned_up_behind_the_task_is_read_on_up_to_a_gap(table: De
             harness.poll()
 
 
-def _poll_until_failure(harness: SourceHarness) -> None:
+def _poll_until_failure(harness: SourceHarness, between: Callable[[], None] = lambda: None) -> None:
     for _ in range(20):
         harness.poll()
+        between()
 
 
 def test_file_that_was_vacuumed_is_a_gap(table: DeltaWriter) -> None:
@@ -125,6 +126,38 @@ def test_file_that_was_vacuumed_is_a_gap(table: DeltaWriter) -> None:
     ):
         read_all(table.folder, source_start="0")
     assert len(read_all(table.folder, source_start="1")) == 4
+
+
+@pytest.mark.parametrize("on_gap", ["fail", "snapshot"])
+def test_file_that_is_missing_in_the_newest_version_fails_its_snapshot(table: DeltaWriter, on_gap: str) -> None:
+    (table.folder / "part-3.parquet").unlink()
+    with pytest.raises(
+        ConnectError, match=r"version 4 of table .*: the table names the file .*part-3.parquet, which does not exist.*RESTORE TABLE"
+    ) as raised:
+        read_all(table.folder, source_on_gap=on_gap)
+    assert "source.on.gap" not in raised.value.message
+
+
+def test_snapshot_after_a_gap_that_has_a_gap_too_fails(table: DeltaWriter, caplog: pytest.LogCaptureFixture) -> None:
+    (table.folder / "part-3.parquet").unlink()
+    config = {**FAST, "source.location": str(table.folder), "source.on.gap": "snapshot", "batch.max.rows": "2"}
+    message = r"part-3.parquet.*The task was already reading the whole table again"
+    with SourceHarness(SparkSourceTask(), config) as harness, pytest.raises(ConnectError, match=message):
+        _poll_until_failure(harness, lambda: table.insert([{"id": 10, "v": "a"}]))
+    assert caplog.text.count("reading the whole table again") == 1
+
+
+def test_each_gap_is_filled_by_a_snapshot_of_its_own(table: DeltaWriter, caplog: pytest.LogCaptureFixture) -> None:
+    with SourceHarness(SparkSourceTask(), {**FAST, "source.location": str(table.folder), "source.on.gap": "snapshot"}) as harness:
+        assert len(poll_all(harness)) == 5
+        for number in (1, 2):
+            table.insert([{"id": 9, "v": "lost"}])
+            lost = table.folder / list(table.files)[-1]
+            table.rewrite(lambda r: r["v"] == "lost", lambda r: None)
+            lost.unlink()
+            found = harness.poll_records(5)
+            assert [(op, after["id"]) for op, _, after in events(found)] == [("r", id_) for id_ in range(5)]
+            assert caplog.text.count("reading the whole table again") == number
 
 
 def test_damaged_files_are_named_and_not_skipped(table: DeltaWriter) -> None:
