@@ -125,6 +125,14 @@ class DeltaFeed(VersionedFeed):
         state = None if version == 0 else self._states.read(version - 1, listed, with_files=False)
         if state is None and version <= listed.newest:
             state = self._states.read(version, listed, with_files=False)
+            commit = self._states.log.commit(version)
+            if commit is not None and commit.metadata is not None and commit.removes and not commit.cdc:
+                raise VersionGapError(
+                    f"version {version} of table {self._location} changes the table's metadata, and the log no longer has "
+                    f"version {version - 1}, which says what columns the deleted rows have",
+                    oldest=version + 1,
+                    newest=listed.newest,
+                )
         if state is None:
             raise self._gap(listed, f"the log of table {self._location} no longer has version {version}")
         definition = TableDefinition(self._location, state.metadata, state.protocol)

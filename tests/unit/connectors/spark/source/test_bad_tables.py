@@ -58,6 +58,16 @@ def test_log_that_was_cleaned_up_names_the_oldest_version(table: DeltaWriter) ->
     assert [after["id"] for _, _, after in events(read_all(table.folder, offsets_at(table, 3)))] == [3, 4]
 
 
+def test_deletes_whose_columns_the_log_no_longer_has_are_a_gap(table: DeltaWriter) -> None:
+    table.overwrite({"id": pa.int64(), "w": pa.string()}, [{"id": 5, "w": "b"}])
+    table.insert([{"id": 6, "w": "b"}])
+    clean_log(table, 5)
+    with pytest.raises(ConnectError, match=r"version 5 of table .* the log no longer has version 4.*is 6 \(the newest is 6\)"):
+        read_all(table.folder, offsets_at(table, 5))
+    assert events(read_all(table.folder, offsets_at(table, 6))) == [("c", None, {"id": 6, "w": "b"})]
+    assert len(read_all(table.folder, offsets_at(table, 5), source_on_gap="snapshot")) == 2
+
+
 def test_gap_is_filled_by_a_snapshot_on_request(table: DeltaWriter, caplog: pytest.LogCaptureFixture) -> None:
     clean_log(table, 3)
     found = events(read_all(table.folder, offsets_at(table, 1), source_on_gap="snapshot"))
@@ -132,7 +142,8 @@ def test_file_that_was_vacuumed_is_a_gap(table: DeltaWriter) -> None:
 def test_file_that_is_missing_in_the_newest_version_fails_its_snapshot(table: DeltaWriter, on_gap: str) -> None:
     (table.folder / "part-3.parquet").unlink()
     with pytest.raises(
-        ConnectError, match=r"version 4 of table .*: the table names the file .*part-3.parquet, which does not exist.*RESTORE TABLE"
+        ConnectError,
+        match=r"version 4 of table .*: the table names the file .*part-3.parquet, which does not exist.*RESTORE TABLE",
     ) as raised:
         read_all(table.folder, source_on_gap=on_gap)
     assert "source.on.gap" not in raised.value.message
