@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ class DeltaWriter:
         self._partitions: dict[str, dict[str, str | None]] = {}
         self._partitioned_by = list(partitioned_by)
         self._maps_names = maps_names
+        self._required: Collection[str] = ()
         self._in_files: dict[str, str] = {}
         """The first name of a column that was renamed."""
         self._group_rows = group_rows
@@ -121,9 +122,13 @@ class DeltaWriter:
             self.files[path] = [{new if known == name else known: value for known, value in row.items()} for row in rows]
         self.commit([self.metadata()])
 
-    def overwrite(self, columns: Mapping[str, pa.DataType], rows: Sequence[Row]) -> None:
-        """Replaces all rows, with other columns."""
+    def overwrite(self, columns: Mapping[str, pa.DataType], rows: Sequence[Row], required: Collection[str] = ()) -> None:
+        """Replaces all rows, with other columns. Of a table that maps names, one with another type gets another name in files."""
+        self._required = required
         actions = [self.remove(path) for path in list(self.files)]
+        for name in columns:
+            if columns[name] != self.columns.get(name, columns[name]):
+                self._in_files[name] = f"{name}-{self._next()}"
         self.columns = dict(columns)
         self.commit([*actions, self.metadata(), self.add(rows)])
 
@@ -137,7 +142,9 @@ class DeltaWriter:
     # --- actions
 
     def metadata(self) -> dict[str, Any]:
-        fields: list[dict[str, Any]] = [dict(spark_json_field(n, t)) for n, t in self.columns.items()]
+        fields: list[dict[str, Any]] = [
+            {**spark_json_field(n, t), "nullable": n not in self._required} for n, t in self.columns.items()
+        ]
         if self._maps_names:
             fields = [_mapped_json(field, self._name_in_files(str(field["name"]))) for field in fields]
         schema = {"type": "struct", "fields": fields}

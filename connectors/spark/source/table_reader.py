@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from connect.errors import RetriableError
+from connect.errors import ConnectError, RetriableError
 from connect.text_records import MixedTextRecords
 from connectors.spark.source.config import SNAPSHOT, SourceTable, SparkSourceConfig
 from connectors.spark.source.errors import TableAbsentError, VersionGapError, with_remedy
@@ -49,6 +49,8 @@ class SourceTableReader:
         )
         self._items: Iterator[FeedItem] | None = None
         self._failure: Exception | None = None
+        self._is_filling_gap = False
+        """Whether the snapshot after a gap is not yet complete."""
         self._unsent: Offset | None = None
         self._stored = stored
 
@@ -82,6 +84,7 @@ class SourceTableReader:
                         self.is_behind = True
                         return False
                 elif isinstance(item, VersionEnd):
+                    self._is_filling_gap = False
                     if ends_with_version:
                         return True
                 elif isinstance(item, Waiting) and item.is_idle:
@@ -108,6 +111,12 @@ class SourceTableReader:
         if isinstance(error, VersionGapError):
             if self._settings.on_gap != SNAPSHOT:
                 raise with_remedy(error) from error
+            if self._is_filling_gap:
+                raise ConnectError(
+                    f"{error.message}. The task was already reading the whole table again because of a gap "
+                    "(source.on.gap=snapshot). Restart it to try once more"
+                ) from error
+            self._is_filling_gap = True
             log.warning("%s; reading the whole table again (source.on.gap=snapshot)", error.message)
             self._feed.start_again()
             return

@@ -14,7 +14,7 @@ the inserts. With key columns, :mod:`connectors.spark.source.pairing` defines th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import ConnectError
-from connectors.spark.plan.evolution import is_castable
+from connectors.spark.plan.evolution import cast_column, is_castable
 from connectors.spark.source.delta.files import DeltaFiles
 from connectors.spark.source.pairing import FileRowSets, RowSource, pair_rows
 from connectors.spark.source.table_feed import (
@@ -60,24 +60,23 @@ class CommitReader:
     batch_rows: int
 
     def read(
-        self, commit: LoggedCommit, old: TableSchema, new: TableSchema, *, is_partitioned: bool
+        self, commit: LoggedCommit, old: TableSchema, new: TableSchema, *, was_partitioned: bool
     ) -> Iterator[SchemaChanges | None]:
         """Yields the changes of a commit, and None in between to return to the caller often. ``old`` and ``new`` are the schemas
-        before and after it. Raises UnreadableFile.
+        before and after it; ``was_partitioned`` belongs to ``old``. Raises UnreadableFile.
         """
         self.files.forget_vectors()
         if commit.cdc:
             yield from self._read_feed(commit.cdc, new)
             return
-        removed, added = self._row_sets(commit, is_partitioned)
-        deletes_schema = new if can_read_as(old, new) else old
-        deletes = self._rows(removed, deletes_schema)
+        removed, added = self._row_sets(commit, was_partitioned)
+        deletes = _RemovedRows(self._rows(removed, old), old, new if can_read_as(old, new) else old)
         inserts = self._rows(added, new)
-        if self.keys and removed and added and deletes_schema is new:
+        if self.keys and removed and added and deletes.schema is new:
             yield from self._paired(deletes, inserts, new)
             return
         for rows in deletes.read():
-            yield SchemaChanges(deletes_schema, deleted(rows))
+            yield SchemaChanges(deletes.schema, deleted(rows))
         for rows in inserts.read():
             yield SchemaChanges(new, inserted(rows))
 
@@ -89,23 +88,22 @@ class CommitReader:
     def _rows(self, sets: Sequence[FileRows], schema: TableSchema) -> FileRowSets:
         return FileRowSets(self.files.files, sets, schema.file_columns, self.batch_rows)
 
-    def _row_sets(self, commit: LoggedCommit, is_partitioned: bool) -> tuple[list[FileRows], list[FileRows]]:
+    def _row_sets(self, commit: LoggedCommit, was_partitioned: bool) -> tuple[list[FileRows], list[FileRows]]:
         """Deleted and inserted rows, by file."""
-        if is_partitioned:
-            _require_partition_values(commit)
         removes = {action["path"]: action for action in commit.removes if action.get("dataChange", True)}
         adds = {action["path"]: action for action in commit.adds if action.get("dataChange", True)}
+        if was_partitioned:
+            _require_partition_values(commit.version, removes.values())
         removed, added = [], []
         for path, action in removes.items():
             if path not in adds:
                 removed.append(self._all_rows(action))
                 continue
             before, after = self.files.deleted_rows(action), self.files.deleted_rows(adds[path])
-            file = self.files.described(adds[path])
             if len(gone := np.setdiff1d(after, before, assume_unique=True)):
-                removed.append(FileRows(file, only=gone))
+                removed.append(FileRows(self.files.described(action), only=gone))
             if len(restored := np.setdiff1d(before, after, assume_unique=True)):
-                added.append(FileRows(file, only=restored))
+                added.append(FileRows(self.files.described(adds[path]), only=restored))
         added += [self._all_rows(action) for path, action in adds.items() if path not in removes]
         return removed, added
 
@@ -125,13 +123,41 @@ class CommitReader:
             yield from _adjacent_changes(one.read(self.files.files, schema.file_columns(columns), self.batch_rows), schema)
 
 
-def _require_partition_values(commit: LoggedCommit) -> None:
-    for action in commit.removes:
+def _require_partition_values(version: int, removes: Iterable[Action]) -> None:
+    for action in removes:
         if action.get("partitionValues") is None:
             raise ConnectError(
-                f"version {commit.version} removes the file {action['path']} without its partition values, so its rows are "
+                f"version {version} removes the file {action['path']} without its partition values, so its rows are "
                 "unknown: the writer of the table is too old (extendedFileMetadata)"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _RemovedRows:
+    """Rows that a commit deletes. They are found in files as the version before the commit has them, and delivered with
+    ``schema``: that of the commit's version if :func:`can_read_as` says so, else the old one."""
+
+    rows: FileRowSets
+    old: TableSchema
+    schema: TableSchema
+
+    def count(self) -> int:
+        return self.rows.count()
+
+    def read(self, columns: Mapping[str, pa.DataType] | None = None) -> Iterator[pa.Table]:
+        wanted = columns or self.schema.types
+        for rows in self.rows.read({name: type_ for name, type_ in self.old.types.items() if name in wanted}):
+            yield rows if self.schema is self.old else _as_new(rows, wanted)
+
+
+def _as_new(rows: pa.Table, columns: Mapping[str, pa.DataType]) -> pa.Table:
+    known = rows.column_names
+    return pa.table(
+        {
+            name: cast_column(rows[name], type_, name) if name in known else pa.nulls(rows.num_rows, type_)
+            for name, type_ in columns.items()
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +221,8 @@ def _update_neighbors(rows: pa.Table, types: Sequence[str]) -> FeedChanges:
 
 
 def can_read_as(old: TableSchema, new: TableSchema) -> bool:
-    """Whether rows of the old schema are rows of the new one without loss: its columns are there, and no type is narrower."""
+    """Whether rows of the old schema are rows of the new one without loss: its columns are there, no type is narrower, and a
+    column is required only if it was."""
     if old is new:
         return True
     types = new.types
@@ -203,7 +230,8 @@ def can_read_as(old: TableSchema, new: TableSchema) -> bool:
         type_ = types.get(column.name)
         if type_ is None or not is_castable(column.type, type_) or _is_narrower(type_, column.type):
             return False
-    return True
+    were_required = {column.name for column in old.columns if not column.nullable}
+    return all(column.nullable or column.name in were_required for column in new.columns)
 
 
 def _is_narrower(type_: pa.DataType, than: pa.DataType) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyarrow import fs
@@ -37,6 +37,15 @@ _LIST_INTERVAL_S = 10.0
 """How often a backlog looks for the newest version, which its lag is relative to."""
 
 
+@dataclass(frozen=True, slots=True)
+class _CommitFile:
+    """The file of a commit, as its folder lists it; size and time are None if there is none."""
+
+    version: int
+    size_bytes: int | None
+    mtime_ns: int | None
+
+
 class DeltaFeed(VersionedFeed):
     """The feed of the table at ``folder`` of a file system (:class:`connectors.spark.source.table_feed.TableFeed`)."""
 
@@ -64,11 +73,14 @@ class DeltaFeed(VersionedFeed):
             self._position = self._first_position(listed)
         if self._position.snapshot:
             yield from self._snapshot(self._position, listed)
-            listed = self._list()
-        definition = self._definition_before(self._position, listed)
+        anchor, definition = self._anchored(self._position)
         while True:
             position = self._position
             commit = self._states.log.commit(position.version)
+            if self._commit_file(anchor.version) != anchor:
+                # Cleaned up, or another table, whose commit this may be.
+                anchor, definition = self._anchored(position)
+                continue
             if commit is None:
                 yield from self._wait_for(position)
                 continue
@@ -93,6 +105,14 @@ class DeltaFeed(VersionedFeed):
             return FeedPosition(listed.newest, snapshot=True)
         return FeedPosition(listed.newest + 1 if start == LATEST else int(start))
 
+    def _anchored(self, position: FeedPosition) -> tuple[_CommitFile, TableDefinition]:
+        """A file of the log that a table which is created again cannot have, and :meth:`_definition_before`. A commit that was
+        read belongs to the same table if the file is unchanged afterwards: a new log has the commit only once the old one is
+        gone.
+        """
+        anchor = self._commit_file(max(position.version - 1, 0))
+        return anchor, self._definition_before(position, self._list())
+
     def _definition_before(self, position: FeedPosition, listed: LogFiles) -> TableDefinition:
         """What the table was before a version, or, for its oldest version, at it. Raises VersionGapError."""
         version = position.version
@@ -105,6 +125,14 @@ class DeltaFeed(VersionedFeed):
         state = None if version == 0 else self._states.read(version - 1, listed, with_files=False)
         if state is None and version <= listed.newest:
             state = self._states.read(version, listed, with_files=False)
+            commit = self._states.log.commit(version)
+            if commit is not None and commit.metadata is not None and commit.removes and not commit.cdc:
+                raise VersionGapError(
+                    f"version {version} of table {self._location} changes the table's metadata, and the log no longer has "
+                    f"version {version - 1}, which says what columns the deleted rows have",
+                    oldest=version + 1,
+                    newest=listed.newest,
+                )
         if state is None:
             raise self._gap(listed, f"the log of table {self._location} no longer has version {version}")
         definition = TableDefinition(self._location, state.metadata, state.protocol)
@@ -132,9 +160,10 @@ class DeltaFeed(VersionedFeed):
 
     def _schema(self, definition: TableDefinition) -> TableSchema:
         found = definition.schema
-        found = self._schemas.setdefault(found, found)
-        check_keys(self._settings.keys, found, self._location)
-        return found
+        return self._schemas.setdefault(found, found)
+
+    def _check_keys(self, schema: TableSchema, version: int) -> None:
+        check_keys(self._settings.keys, schema, f"{self._location} at version {version}")
 
     def _snapshot(self, position: FeedPosition, listed: LogFiles) -> Iterator[FeedItem]:
         """Rows of the snapshot from the position on: files by age and path, rows by their number."""
@@ -145,10 +174,11 @@ class DeltaFeed(VersionedFeed):
         definition = TableDefinition(self._location, state.metadata, state.protocol)
         self._check(position, definition, listed)
         schema = self._schema(definition)
+        self._check_keys(schema, position.version)
         version = FeedVersion(definition.table_id, position.version, self._commit_ms(position.version), True, "")
         row = 0
         for action in sorted(state.files.values(), key=lambda add: (int(add.get("modificationTime") or 0), add["path"])):
-            with self._naming_missing(position.version):
+            with self._naming_missing(position.version, is_snapshot=True):
                 without = self._data.deleted_rows(action)
                 rows = FileRows(self._data.described(action), without=without if len(without) else None)
                 count = rows.count(self._data.files) if row < position.row else 0
@@ -167,15 +197,18 @@ class DeltaFeed(VersionedFeed):
         if not (commit.adds or commit.removes or commit.cdc):
             return
         schema = self._schema(new)
-        before = schema if old is new else self._schemas.setdefault(old.schema, old.schema)
+        self._check_keys(schema, commit.version)
+        before = self._schema(old) if commit.removes else schema
         ms = self._commit_ms(commit.version, commit)
         version = FeedVersion(new.table_id, commit.version, ms, False, self._settings.order)
         row = 0
         with self._naming_missing(commit.version):
-            for found in self._reader.read(commit, before, schema, is_partitioned=bool(new.partition_columns)):
+            for found in self._reader.read(commit, before, schema, was_partitioned=bool(old.partition_columns)):
                 if found is None:
                     yield Waiting(is_idle=False)
                     continue
+                if found.schema is not schema:
+                    self._check_keys(found.schema, commit.version - 1)
                 yield from self._unread(version, found.schema, found.changes, row)
                 row += len(found.changes)
 
@@ -190,45 +223,34 @@ class DeltaFeed(VersionedFeed):
 
     # --- waiting
 
-    def _commit_file(self, version: int) -> fs.FileInfo:
-        return self._files.get_file_info([f"{self._log_folder}/{version:020d}.json"])[0]
+    def _commit_file(self, version: int) -> _CommitFile:
+        info = self._files.get_file_info([f"{self._log_folder}/{version:020d}.json"])[0]
+        return _CommitFile(version, info.size, info.mtime_ns)
 
     def _wait_for(self, position: FeedPosition) -> Iterator[FeedItem]:
-        """Waits until the log has a version. Raises VersionGapError if it never will, or if the table was replaced."""
-        previous = max(position.version - 1, 0)
-        listed = self._list()
-        if position.version <= listed.newest:
-            if position.version not in listed.commits:
-                raise self._gap(listed, f"the log of table {self._location} no longer has version {position.version}")
-            return
-        known = self._fingerprint(previous)
-        self._phase = "waiting"
-        while True:
-            yield Waiting(is_idle=True)
-            if self._fingerprint(previous) != known:
-                # Cleaned up, or another table.
-                self._definition_before(position, self._list())
+        """Lets the caller wait for the next version. Raises VersionGapError if it is missing among those that exist."""
+        if self._phase != "waiting":
+            listed = self._list()
+            if position.version <= listed.newest:
+                if position.version not in listed.commits:
+                    raise self._gap(listed, f"the log of table {self._location} no longer has version {position.version}")
                 return
-            if self._commit_file(position.version).type is not fs.FileType.NotFound:
-                return
-
-    def _fingerprint(self, version: int) -> tuple[object, ...]:
-        info = self._commit_file(version)
-        return info.type, info.size, info.mtime_ns
+            self._phase = "waiting"
+        yield Waiting(is_idle=True)
 
     @contextlib.contextmanager
-    def _naming_missing(self, version: int) -> Iterator[None]:
+    def _naming_missing(self, version: int, *, is_snapshot: bool = False) -> Iterator[None]:
         """Names the version when a file of it is missing or damaged."""
         try:
             yield
         except UnreadableFile as e:
-            raise self._missing_file(version, e) from e
+            raise self._missing_file(version, e, is_snapshot) from e
 
-    def _missing_file(self, version: int, error: UnreadableFile) -> ConnectError:
-        """The error for a file that a version needs."""
-        if not isinstance(error.__cause__, FileNotFoundError):
-            return ConnectError(f"version {version} of table {self._location}: {error.message}")
+    def _missing_file(self, version: int, error: UnreadableFile, is_snapshot: bool) -> ConnectError:
+        """The error for a file that a version needs. Another snapshot helps only if it is of a newer version."""
         newest = self._list().newest
+        if not isinstance(error.__cause__, FileNotFoundError) or (is_snapshot and newest == version):
+            return ConnectError(f"version {version} of table {self._location}: {error.message}")
         return VersionGapError(
             f"version {version} of table {self._location} cannot be read any more: {error.message}",
             oldest=min(version + 1, newest + 1),

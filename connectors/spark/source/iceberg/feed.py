@@ -200,7 +200,7 @@ class IcebergFeed(VersionedFeed):
             version = FeedVersion(metadata.table_id, snapshot.version, snapshot.ts_ms, True, "", snapshot.id)
             self._position = position = replace(position, snapshot_id=snapshot.id)
             row, reader = 0, self._require_reader()
-            with self._naming_missing(snapshot, metadata):
+            with self._naming_missing(snapshot, is_snapshot=True):
                 for rows in reader.rows(snapshot):
                     count = reader.count(rows) if row < position.row else 0
                     if row + count <= position.row and count:
@@ -232,7 +232,7 @@ class IcebergFeed(VersionedFeed):
             metadata.table_id, snapshot.version, snapshot.ts_ms, False, self._settings.order, position.snapshot_id
         )
         row = 0
-        with self._naming_missing(snapshot, metadata):
+        with self._naming_missing(snapshot):
             columns = file_columns(node["fields"], metadata.properties, ROW_TYPES)
             for changes in self._require_reader().read(snapshot, columns, schema):
                 if changes is None:
@@ -246,18 +246,20 @@ class IcebergFeed(VersionedFeed):
         return self._reader
 
     @contextlib.contextmanager
-    def _naming_missing(self, snapshot: Snapshot, metadata: TableMetadata) -> Iterator[None]:
-        """Names the version when a file of it is missing or damaged."""
+    def _naming_missing(self, snapshot: Snapshot, *, is_snapshot: bool = False) -> Iterator[None]:
+        """Names the version when a file of it is missing or damaged. ``is_snapshot``: all of its rows are read, which only helps
+        again if there is a newer one."""
         try:
             yield
         except UnreadableFile as e:
             what = f"snapshot {snapshot} of table {self._location}"
-            if not isinstance(e.__cause__, FileNotFoundError):
+            newest = self._load()
+            if not isinstance(e.__cause__, FileNotFoundError) or (is_snapshot and newest.current_id == snapshot.id):
                 raise ConnectError(f"{what}: {e.message}") from e
             raise VersionGapError(
                 f"{what} cannot be read any more: {e.message}",
-                oldest=min(snapshot.version, metadata.current_version) + 1,
-                newest=metadata.current_version,
+                oldest=min(snapshot.version, newest.current_version) + 1,
+                newest=newest.current_version,
             ) from e
 
 

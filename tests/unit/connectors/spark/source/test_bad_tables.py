@@ -58,6 +58,16 @@ def test_log_that_was_cleaned_up_names_the_oldest_version(table: DeltaWriter) ->
     assert [after["id"] for _, _, after in events(read_all(table.folder, offsets_at(table, 3)))] == [3, 4]
 
 
+def test_deletes_whose_columns_the_log_no_longer_has_are_a_gap(table: DeltaWriter) -> None:
+    table.overwrite({"id": pa.int64(), "w": pa.string()}, [{"id": 5, "w": "b"}])
+    table.insert([{"id": 6, "w": "b"}])
+    clean_log(table, 5)
+    with pytest.raises(ConnectError, match=r"version 5 of table .* the log no longer has version 4.*is 6 \(the newest is 6\)"):
+        read_all(table.folder, offsets_at(table, 5))
+    assert events(read_all(table.folder, offsets_at(table, 6))) == [("c", None, {"id": 6, "w": "b"})]
+    assert len(read_all(table.folder, offsets_at(table, 5), source_on_gap="snapshot")) == 2
+
+
 def test_gap_is_filled_by_a_snapshot_on_request(table: DeltaWriter, caplog: pytest.LogCaptureFixture) -> None:
     clean_log(table, 3)
     found = events(read_all(table.folder, offsets_at(table, 1), source_on_gap="snapshot"))
@@ -87,9 +97,36 @@ def test_table_that_is_replaced_while_the_task_waits_is_noticed(table: DeltaWrit
             _poll_until_failure(harness)
 
 
-def _poll_until_failure(harness: SourceHarness) -> None:
+def test_table_that_is_replaced_while_versions_wait_is_not_read_on(table: DeltaWriter) -> None:
+    config = {**FAST, "source.location": str(table.folder), "source.start": "0", "batch.max.rows": "1"}
+    with SourceHarness(SparkSourceTask(), config) as harness:
+        assert len(harness.poll()) == 1
+        assert len(harness.poll()) == 1
+        shutil.rmtree(table.folder)
+        replaced = DeltaWriter(table.folder, COLUMNS, table_id="table-2").create([{"id": 7, "v": "b"}])
+        for _ in range(6):
+            replaced.insert([{"id": 8, "v": "b"}])
+        with pytest.raises(ConnectError, match=r"was replaced: its id is table-2, and the offset is of table-1"):
+            harness.poll()
+
+
+def test_log_that_is_cleaned_up_behind_the_task_is_read_on_up_to_a_gap(table: DeltaWriter) -> None:
+    config = {**FAST, "source.location": str(table.folder), "source.start": "0", "batch.max.rows": "1"}
+    with SourceHarness(SparkSourceTask(), config) as harness:
+        assert len(harness.poll()) == 1
+        assert len(harness.poll()) == 1
+        clean_log(table, 1)
+        assert len(harness.poll()) == 1
+        table.commit_file(2).unlink()
+        table.commit_file(3).unlink()
+        with pytest.raises(ConnectError, match="no longer has version 3"):
+            harness.poll()
+
+
+def _poll_until_failure(harness: SourceHarness, between: Callable[[], None] = lambda: None) -> None:
     for _ in range(20):
         harness.poll()
+        between()
 
 
 def test_file_that_was_vacuumed_is_a_gap(table: DeltaWriter) -> None:
@@ -101,6 +138,39 @@ def test_file_that_was_vacuumed_is_a_gap(table: DeltaWriter) -> None:
     assert len(read_all(table.folder, source_start="1")) == 4
 
 
+@pytest.mark.parametrize("on_gap", ["fail", "snapshot"])
+def test_file_that_is_missing_in_the_newest_version_fails_its_snapshot(table: DeltaWriter, on_gap: str) -> None:
+    (table.folder / "part-3.parquet").unlink()
+    with pytest.raises(
+        ConnectError,
+        match=r"version 4 of table .*: the table names the file .*part-3.parquet, which does not exist.*RESTORE TABLE",
+    ) as raised:
+        read_all(table.folder, source_on_gap=on_gap)
+    assert "source.on.gap" not in raised.value.message
+
+
+def test_snapshot_after_a_gap_that_has_a_gap_too_fails(table: DeltaWriter, caplog: pytest.LogCaptureFixture) -> None:
+    (table.folder / "part-3.parquet").unlink()
+    config = {**FAST, "source.location": str(table.folder), "source.on.gap": "snapshot", "batch.max.rows": "2"}
+    message = r"part-3.parquet.*The task was already reading the whole table again"
+    with SourceHarness(SparkSourceTask(), config) as harness, pytest.raises(ConnectError, match=message):
+        _poll_until_failure(harness, lambda: table.insert([{"id": 10, "v": "a"}]))
+    assert caplog.text.count("reading the whole table again") == 1
+
+
+def test_each_gap_is_filled_by_a_snapshot_of_its_own(table: DeltaWriter, caplog: pytest.LogCaptureFixture) -> None:
+    with SourceHarness(SparkSourceTask(), {**FAST, "source.location": str(table.folder), "source.on.gap": "snapshot"}) as harness:
+        assert len(poll_all(harness)) == 5
+        for number in (1, 2):
+            table.insert([{"id": 9, "v": "lost"}])
+            lost = table.folder / list(table.files)[-1]
+            table.rewrite(lambda r: r["v"] == "lost", lambda r: None)
+            lost.unlink()
+            found = harness.poll_records(5)
+            assert [(op, after["id"]) for op, _, after in events(found)] == [("r", id_) for id_ in range(5)]
+            assert caplog.text.count("reading the whole table again") == number
+
+
 def test_damaged_files_are_named_and_not_skipped(table: DeltaWriter) -> None:
     (table.folder / "part-2.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(ConnectError, match=r"version 1 of table .*: the file .*part-2.parquet cannot be read"):
@@ -108,6 +178,37 @@ def test_damaged_files_are_named_and_not_skipped(table: DeltaWriter) -> None:
     table.commit_file(1).write_text('{"add": {"path"')
     with pytest.raises(ConnectError, match=r"the commit .*00000000000000000001.json is damaged"):
         read_all(table.folder, source_start="0")
+
+
+def _remove_without_values(table: DeltaWriter, *, data_change: bool = True) -> list[dict[str, dict[str, object]]]:
+    """Actions as writers without ``extendedFileMetadata`` have them."""
+    actions = [table.remove(path, data_change=data_change) for path in list(table.files)]
+    for action in actions:
+        del action["remove"]["partitionValues"], action["remove"]["extendedFileMetadata"]
+    return actions
+
+
+@pytest.mark.parametrize("stays_partitioned", [True, False])
+def test_removed_files_without_their_partition_values_are_refused(tmp_path: Path, stays_partitioned: bool) -> None:
+    rows = [{"id": 1, "v": "a"}]
+    table = DeltaWriter(tmp_path / "t", COLUMNS, partitioned_by=["v"]).create(rows)
+    actions = _remove_without_values(table, data_change=False)
+    table.commit([*actions, table.add(rows, data_change=False)])  # a compaction, whose rows nobody needs
+    actions = _remove_without_values(table)
+    if not stays_partitioned:
+        table._partitioned_by = []
+    table.commit([*actions, table.metadata(), table.add(rows)])
+    with pytest.raises(ConnectError, match=r"version 2 removes the file part-2.parquet without its partition values"):
+        read_all(table.folder, source_start="1")
+
+
+def test_files_of_a_table_that_becomes_partitioned_need_no_partition_values(tmp_path: Path) -> None:
+    rows = [{"id": 1, "v": "a"}]
+    table = DeltaWriter(tmp_path / "t", COLUMNS).create(rows)
+    actions = _remove_without_values(table)
+    table._partitioned_by = ["v"]
+    table.commit([*actions, table.metadata(), table.add(rows)])
+    assert events(read_all(table.folder, source_start="1")) == [("d", rows[0], None), ("c", None, rows[0])]
 
 
 def test_damaged_checkpoint_is_named(table: DeltaWriter) -> None:
@@ -149,7 +250,7 @@ def test_table_that_needs_spark_is_refused(table: DeltaWriter, change: Callable[
 
 
 def _with_type(table: DeltaWriter, name: str) -> dict[str, dict[str, object]]:
-    del table.columns["doc"]
+    table.columns.pop("doc", None)
     metadata = table.metadata()
     schema = json.loads(metadata["metaData"]["schemaString"])
     schema["fields"].append({"name": "doc", "type": name, "nullable": True, "metadata": {}})
@@ -163,6 +264,23 @@ def test_unknown_key_column_is_refused_with_the_nearest_one(tmp_path: Path) -> N
         read_all(table.folder, key_columns="custmer_id")
     errors = _errors({"source.location": str(table.folder), "topic": "t", "key.columns": "custmer_id"})
     assert "did you mean customer_id?" in errors["key.columns"]
+
+
+def test_deletes_of_rows_without_the_key_column_are_refused(tmp_path: Path) -> None:
+    table = DeltaWriter(tmp_path / "t", {"a": pa.int64()}).create([{"a": 1}])
+    table.overwrite(COLUMNS, [{"id": 1, "v": "x"}])
+    with pytest.raises(ConfigError, match=r"table .*/t at version 0 has no column id \(key.columns\)"):
+        read_all(table.folder, source_start="1", key_columns="id")
+    table.overwrite(COLUMNS, [{"id": 1, "v": "y"}])
+    assert len(read_all(table.folder, source_start="2", key_columns="id")) == 1
+
+
+@pytest.mark.parametrize("keys", ["", "id"])
+def test_empty_table_of_any_columns_may_be_replaced(tmp_path: Path, keys: str) -> None:
+    table = DeltaWriter(tmp_path / "t", {"a": pa.int64()})
+    table.commit([{"protocol": table.protocol}, _with_type(table, "void")])
+    table.overwrite(COLUMNS, [{"id": 1, "v": "x"}])
+    assert events(read_all(table.folder, source_start="1", key_columns=keys)) == [("c", None, {"id": 1, "v": "x"})]
 
 
 def test_timestamp_that_text_cannot_hold_names_the_column(tmp_path: Path) -> None:

@@ -221,6 +221,44 @@ def test_deletes_of_an_overwrite_with_other_columns_keep_the_old_ones(table: Del
     assert found[5:] == [("c", None, {"id": "a", "w": 1})]
 
 
+@pytest.mark.parametrize("maps_names", [False, True])
+def test_overwrite_that_widens_columns_pairs_the_old_rows(tmp_path: Path, maps_names: bool) -> None:
+    narrow = pa.struct([("x", pa.int32())])
+    columns = {"id": pa.int32(), "day": pa.int32(), "v": pa.string(), "doc": narrow}
+    table = DeltaWriter(tmp_path / "t", columns, partitioned_by=["day"], maps_names=maps_names)
+    old: list[Row] = [{**row(id_), "day": 7, "doc": {"x": id_}} for id_ in (1, 2)]
+    table.create(old)
+    wide = pa.struct([("y", pa.string()), ("x", pa.int64())])
+    new = {**row(1), "day": 7, "doc": {"y": "new", "x": 1}, "n": 5}
+    table.overwrite({"id": pa.int64(), "day": pa.int64(), "v": pa.string(), "doc": wide, "n": pa.int32()}, [new])
+    before = [{**one, "doc": {"y": None, **one["doc"]}, "n": None} for one in old]
+    assert changes(table, key_columns="id") == [("d", before[1], None), ("u", before[0], new)]
+    assert changes(table) == [("d", before[0], None), ("d", before[1], None), ("c", None, new)]
+
+
+@pytest.mark.parametrize("required", ["v", "n"])
+def test_deletes_of_an_overwrite_with_a_not_null_column_keep_the_old_columns(table: DeltaWriter, required: str) -> None:
+    columns, new = {**COLUMNS, "n": pa.int32()}, {**row(1), "n": 5}
+    table.overwrite(columns, [new], required=[required])
+    records = read_all(table.folder, source_start="1", key_columns="id")
+    assert events(records) == [*(("d", row(i), None) for i in range(5)), ("c", None, new)]
+    assert not records[-1].value["after"].schema.field(required).schema.optional
+    # Once it is NOT NULL, rows are paired.
+    table.overwrite(columns, [{**new, "n": 6}], required=[required])
+    assert changes(table, key_columns="id") == [("u", new, {**new, "n": 6})]
+
+
+def test_deletes_of_a_commit_that_renames_nested_fields_have_their_values(tmp_path: Path) -> None:
+    table = DeltaWriter(tmp_path / "t", {**COLUMNS, "doc": pa.struct([("x", pa.int64())])}, maps_names=True)
+    old = {**row(1), "doc": {"x": 1}}
+    table.create([old])
+    removes = [table.remove(path) for path in list(table.files)]
+    metadata = table.metadata()
+    metadata["metaData"]["schemaString"] = metadata["metaData"]["schemaString"].replace("in-x", "in-x2")
+    table.commit([*removes, metadata])
+    assert changes(table, key_columns="id") == [("d", old, None)]
+
+
 def test_widened_columns_are_read_as_the_wide_type(tmp_path: Path) -> None:
     table = DeltaWriter(tmp_path / "t", {"id": pa.int32(), "v": pa.string()}).create([row(1), row(2)])
     table.columns["id"] = pa.int64()

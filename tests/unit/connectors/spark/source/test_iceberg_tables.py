@@ -186,6 +186,14 @@ def test_data_files_that_are_not_parquet_are_refused(table: IcebergWriter) -> No
         ids(table, source_start="5")
 
 
+@pytest.mark.parametrize("on_gap", ["fail", "snapshot"])
+def test_file_that_is_missing_in_the_newest_snapshot_fails_its_reading(table: IcebergWriter, on_gap: str) -> None:
+    Path(next(iter(table.state.files))).unlink()
+    with pytest.raises(ConnectError, match=r"of table .*: the table names the file .*parquet, which does not exist") as raised:
+        ids(table, source_on_gap=on_gap)
+    assert "source.on.gap" not in raised.value.message
+
+
 def test_damaged_files_are_named_and_not_skipped(table: IcebergWriter) -> None:
     Path(next(iter(table.state.files))).write_bytes(b"PAR1 no more")
     with pytest.raises(ConnectError, match=r"snapshot .* \(version 1\) of table .*: the file .*parquet cannot be read"):
