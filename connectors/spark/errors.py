@@ -141,7 +141,15 @@ def is_jvm_gone(error: BaseException) -> bool:
         # An error of py4j itself. It says the same of a name that Java lacks and of one that it could not ask for.
         if "Py4JError" in names and "Py4JJavaError" not in names and (_GONE.search(str(found)) or not _answers_java()):
             return True
+        if _is_local() and any(sign in str(found) for sign in APPLICATION_ENDED):
+            return True  # it ends in an orderly way, because of a signal or the end of its host
     return False
+
+
+def _is_local() -> bool:
+    """Whether the Spark that PySpark uses in this process has no cluster, which could have ended the application."""
+    context: Any = getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_active_spark_context", None)
+    return str(getattr(context, "master", "")).startswith("local")
 
 
 def _answers_java() -> bool:

@@ -34,6 +34,8 @@ TASK_KEY = "spark.sink.task"
 _ROOM_WAIT_S = 0.5
 """How long a put waits for a commit while the buffer is full. A pause makes the consumer drop and fetch again what it has."""
 _PAUSED_CHECK_S = 0.05
+_OPEN_RETRIES = 5
+_OPEN_RETRY_S, _OPEN_RETRY_MAX_S = 0.5, 10.0
 _CLOSE_ATTEMPTS = 6
 _CLOSE_RETRY_S, _CLOSE_RETRY_MAX_S = 0.1, 2.0
 
@@ -113,13 +115,27 @@ class SparkSinkTask(SinkTask):
         self._consumption.add_partitions(partitions)
         # All at once; tables ask for others that they contain.
         self._identities |= self.context.topic_identities({tp.topic for tp in partitions})
+        starts = self._find_start_offsets(partitions)
+        self.context.offset(starts)
+        self.sink.continue_from(starts)
+
+    def _find_start_offsets(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """Reads the tables, again if that may help, for example when Spark's JVM has just ended."""
+        backoff = Backoff(_OPEN_RETRY_S, _OPEN_RETRY_MAX_S)
+        for _ in range(_OPEN_RETRIES):
+            try:
+                return self._read_start_offsets(partitions)
+            except RetriableError as e:
+                log.warning("The tables cannot be read yet, and will be read again: %s", e.message)
+                threading.Event().wait(backoff.next_delay_s())
+        return self._read_start_offsets(partitions)
+
+    def _read_start_offsets(self, partitions: Collection[TopicPartition]) -> Offsets:
         tables, by_record = self.sink.tables, self._config.names_need_record
         if by_record and not self._has_found_tables:
             tables.keep_own(find_own_tables(self._config, self._lease))
             self._has_found_tables = True
-        starts = find_start_offsets(tables, self.context, partitions, knows_all_tables=not by_record)
-        self.context.offset(starts)
-        self.sink.continue_from(starts)
+        return find_start_offsets(tables, self.context, partitions, knows_all_tables=not by_record)
 
     def close_partitions(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:
         """Commits buffered records, or discards them when the partitions already have another owner."""

@@ -53,7 +53,7 @@ def _run_typical_work(jvm: SparkJvm, table: Path) -> None:
     failed: list[BaseException] = []
 
     def work() -> None:
-        gateway, session = attach(jvm.port, jvm.token)
+        gateway, session = attach(jvm.port, jvm.token, is_local=True)
         try:
             warm_up_merge(session.newSession())
             name = f"delta.`{table}`"

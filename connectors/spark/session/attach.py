@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def attach(port: int, token: str) -> tuple[Any, SparkSession]:
+def attach(port: int, token: str, *, is_local: bool) -> tuple[Any, SparkSession]:
     """Returns the gateway and a session. Not on the main thread, where PySpark would replace the handler of SIGINT.
 
     PySpark has one context per process, in class attributes; :func:`detach` clears them. Raises ConnectError when a cluster has
-    ended the application.
+    ended the application; without a cluster, its JVM is ending, and the error is a ConnectionError.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ def attach(port: int, token: str) -> tuple[Any, SparkSession]:
         jvm = gateway.jvm
         found = jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession()
         if found.isEmpty():
-            raise ConnectError(APPLICATION_ENDED_ADVICE)
+            raise ConnectionError("Spark's JVM is ending") if is_local else ConnectError(APPLICATION_ENDED_ADVICE)
         default = found.get()
         shared = jvm.JavaSparkContext(default.sparkContext())
         context = SparkContext(gateway=gateway, jsc=shared, conf=SparkConf(_jconf=shared.getConf()))

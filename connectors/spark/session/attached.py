@@ -88,7 +88,8 @@ class AttachedSpark:
     def _run(self) -> None:
         try:
             answers = self._join_host()
-            self._gateway, session = attach(answers["port"], answers["token"])
+            is_local = self._settings.master.startswith("local")
+            self._gateway, session = attach(answers["port"], answers["token"], is_local=is_local)
         except BaseException as e:
             self._ended.set()
             self._started.set_exception(e)

@@ -188,6 +188,22 @@ def test_errors_of_a_jvm_that_has_ended_are_retriable() -> None:
     assert not is_jvm_gone(ValueError("An error occurred while calling o12.commit"))
 
 
+@pytest.mark.parametrize("message", ["SparkContext was shut down", "No active or default Spark session found"])
+@pytest.mark.parametrize(("master", "is_gone"), [("local[*]", True), ("spark://host:7077", False), (None, False)])
+def test_spark_that_ends_in_an_orderly_way_was_ended_by_its_cluster_if_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, message: str, master: str | None, is_gone: bool
+) -> None:
+    from pyspark import SparkContext
+
+    context = None if master is None else SimpleNamespace(master=master)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", context)
+    error = RuntimeError(f"org.apache.spark.SparkException: Job 3 cancelled because {message}")
+    assert is_jvm_gone(error) is is_gone
+    explained = explain(error, "table t")
+    assert isinstance(explained, RetriableError) is is_gone
+    assert ("the cluster has ended the worker's application" in explained.message) is not is_gone
+
+
 @pytest.mark.parametrize(
     "message",
     [

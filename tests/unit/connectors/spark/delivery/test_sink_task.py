@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +19,7 @@ from connect.testing import ManualClock
 from connect.testing.harness import MemoryReporter, SinkContext
 from connectors.spark import task as spark_task
 from connectors.spark.delivery import sink_tables
+from connectors.spark.tables.table import TableState
 from connectors.spark.task import SparkSinkTask
 from tests.support.waiting import WAIT_S
 from tests.unit.connectors.spark.delivery.fakes import FakeTables
@@ -484,3 +485,27 @@ def test_table_that_does_not_exist_although_its_topic_was_read_is_told_of(
     sink.tables["t"].known = {"id": pa.int64()}
     sink.open(P1)
     assert not caplog.text
+
+
+@pytest.mark.parametrize("failures", [2, 9])
+def test_tables_that_cannot_be_read_for_a_moment_are_read_again_when_partitions_come(
+    create: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """Spark's JVM may have ended in this moment."""
+    monkeypatch.setattr(spark_task, "_OPEN_RETRY_MAX_S", 0.0)
+    sink = create()
+    read, errors = sink.tables["t"].committed_offsets, [RetriableError("Spark's JVM has ended")] * failures
+
+    def fail_at_first(partitions: Collection[TopicPartition]) -> TableState:
+        if errors:
+            raise errors.pop()
+        return read(partitions)
+
+    monkeypatch.setattr(sink.tables["t"], "committed_offsets", fail_at_first)
+    if failures > 5:
+        with pytest.raises(RetriableError, match="JVM has ended"):
+            sink.open(P1)
+        return
+    sink.tables["t"].ends = {P1: 7}
+    sink.open(P1)
+    assert sink.context.requested_offsets[P1] == 7
