@@ -121,6 +121,8 @@ class DirectoryFeed(PositionedFeed[DirectoryPosition]):
         if self._position is None:
             self._position = self._first_position()
         self._position = self._position.without_complete_file()
+        if self._known is None:
+            self._read_reference_schemas(self._position.done.merged())
         if self._position.current is not None:
             yield from self._rest_of(self._position, self._position.current)
             yield VersionEnd()
@@ -167,8 +169,6 @@ class DirectoryFeed(PositionedFeed[DirectoryPosition]):
         listing = _Listing(self._location, position.done.merged(), self._known)
         plan = heapq.nsmallest(_MAX_FILES, listing.new_files(self._list_files()))
         is_all = len(plan) < _MAX_FILES
-        if self._known is None and listing.newest_done:
-            self._read_reference_schemas(sorted(listing.newest_done))
         self._known = listing.known
         done = listing.done(settled_ms, plan)
         allowed = _MAX_RECENT - len(done.recent)
@@ -181,8 +181,11 @@ class DirectoryFeed(PositionedFeed[DirectoryPosition]):
         self._next_listing = ended + (ended - began) * (_LISTING_SHARE - 1) if is_all else 0.0
         return plan, is_all
 
-    def _read_reference_schemas(self, done: Sequence[ListedFile]) -> None:
-        for file in done:
+    def _read_reference_schemas(self, done: DoneFiles) -> None:
+        if done.is_empty:
+            return
+        newest = heapq.nlargest(_REFERENCE_FILES, filter(done.has, self._list_files()))
+        for file in reversed(newest):
             # Its rows are done: a file that is damaged or gone by now does not matter.
             with contextlib.suppress(pa.ArrowException, OSError, UnsupportedTableError), self._open(file) as stream:
                 self._schemas.add(open_parquet(stream).schema_arrow, partition_values(file.name), file.name)
@@ -321,16 +324,12 @@ class _Listing:
         self._before = known
         self._recent: list[ListedFile] = []
         self.known: dict[int, int] = {}
-        self.newest_done: list[ListedFile] = []
-        """Only in the first listing of a task."""
 
     def new_files(self, listed: Iterator[ListedFile]) -> Iterator[ListedFile]:
         """Yields the files that are not done. Raises ConnectError for a done file that has changed."""
         for file in listed:
             if self._is_done(file):
                 self.known[hash(file.name)] = _content_hash(file)
-                if self._before is None:
-                    self._note_done(file)
             else:
                 yield file
 
@@ -345,7 +344,7 @@ class _Listing:
     def _is_done(self, file: ListedFile) -> bool:
         is_passed = key_of(file) <= self._done.passed
         recent = None if is_passed or not self._done.recent else self._done.recent.get(name_digest(file))
-        if recent == content_digest(file):
+        if recent is not None and recent == content_digest(file):
             self._recent.append(file)
             return True
         if self._before is None:
@@ -373,12 +372,6 @@ class _Listing:
 
     def _describe_change(self, file: ListedFile) -> str:
         return f"file {file.name} of {self._location} was replaced, or has grown, after its rows were read"
-
-    def _note_done(self, file: ListedFile) -> None:
-        if len(self.newest_done) < _REFERENCE_FILES:
-            heapq.heappush(self.newest_done, file)
-        elif file > self.newest_done[0]:
-            heapq.heapreplace(self.newest_done, file)
 
 
 def _content_hash(file: ListedFile) -> int:
