@@ -52,6 +52,7 @@ class File:
     length: int | None = None
     equality_ids: tuple[int, ...] = ()
     partition: tuple[Any, ...] = ()
+    spec: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ class IcebergWriter:
         self.folder = folder
         self.schemas = [self._schema(0, fields)]
         self.spec = list(spec)
+        self._spec_id = 0
         self.properties: dict[str, str] = {}
         self.state = State()
         self.snapshots: list[dict[str, Any]] = []
@@ -177,6 +179,8 @@ class IcebergWriter:
         by_name = {f["name"]: f["id"] for f in self._fields}
         path = self._write([{n: row.get(n) for n in names} for row in values], names)
         delete = File(path, EQUALITY, len(values), self._sequence + 1, equality_ids=tuple(by_name[n] for n in names))
+        if self._spec_id:
+            delete = replace(delete, partition=(None,) * len(self.spec), spec=self._spec_id)
         wanted = {tuple(row.get(n) for n in names) for row in values}
         for file, rows in self.state.files.items():
             self.state.deleted[file] |= {i for i, row in enumerate(rows) if tuple(row.get(n) for n in names) in wanted}
@@ -196,7 +200,7 @@ class IcebergWriter:
                 kept.append(manifest)
         for content in (0, 1):
             entries = [(ADDED, file) for file in added if (file.content != DATA) == bool(content)]
-            if entries:
+            if entries:  # of one partition spec
                 kept.insert(0, self._manifest(content, snapshot, number, entries))
         self.state.manifests = kept
         self._sequence = number
@@ -231,6 +235,12 @@ class IcebergWriter:
         self.write_metadata()
         return self
 
+    def drop_partition_fields(self) -> IcebergWriter:
+        """Leaves void transforms in a new partition spec, as tables of version 1 do."""
+        self._spec_id = 1
+        self.write_metadata()
+        return self
+
     def roll_back(self, version: int) -> IcebergWriter:
         """Makes an older snapshot the current one."""
         self._current = self._at(version)["snapshot-id"]
@@ -258,7 +268,10 @@ class IcebergWriter:
     def write_metadata(self) -> None:
         current = {} if self._current is None else {"main": {"snapshot-id": self._current, "type": "branch"}}
         fields = self._fields
-        specs = [{**{k: v for k, v in one.items() if k != "type"}, "transform": "identity"} for one in self.spec]
+        specs = [
+            [{**{k: v for k, v in one.items() if k != "type"}, "transform": transform} for one in self.spec]
+            for transform in ("identity", "void")
+        ]
         node = {
             "format-version": self._format,
             "table-uuid": self._id,
@@ -268,9 +281,9 @@ class IcebergWriter:
             "last-column-id": max(f["id"] for f in fields),
             "schemas": self.schemas,
             "current-schema-id": len(self.schemas) - 1,
-            "partition-specs": [{"spec-id": 0, "fields": specs}],
-            "default-spec-id": 0,
-            "last-partition-id": 999 + len(specs),
+            "partition-specs": [{"spec-id": number, "fields": specs[number]} for number in range(self._spec_id + 1)],
+            "default-spec-id": self._spec_id,
+            "last-partition-id": 999 + len(self.spec),
             "sort-orders": [{"order-id": 0, "fields": []}],
             "default-sort-order-id": 0,
             "properties": self.properties,
@@ -304,8 +317,8 @@ class IcebergWriter:
         complete = [{f["name"]: row.get(f["name"]) for f in self._fields} for row in rows]
         path = self._write(complete, names or [f["name"] for f in self._fields])
         self.state.files[path], self.state.deleted[path] = complete, set()
-        partition = tuple(complete[0][one["name"]] for one in self.spec)
-        return File(path, DATA, len(rows), self._sequence + 1, partition=partition)
+        partition = tuple(None if self._spec_id else complete[0][one["name"]] for one in self.spec)
+        return File(path, DATA, len(rows), self._sequence + 1, partition=partition, spec=self._spec_id)
 
     def deletes_of(self, path: str) -> list[File]:
         """The delete files that belong to a data file alone."""
@@ -399,7 +412,8 @@ class IcebergWriter:
         records = []
         for one in self.state.manifests:
             values = {
-                "manifest_path": one.path, "manifest_length": Path(one.path).stat().st_size, "partition_spec_id": 0,
+                "manifest_path": one.path, "manifest_length": Path(one.path).stat().st_size,
+                "partition_spec_id": one.entries[0][1].spec,
                 "content": one.content, "sequence_number": one.sequence, "min_sequence_number": 0,
                 "added_snapshot_id": one.snapshot,
             }  # fmt: skip

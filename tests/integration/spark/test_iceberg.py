@@ -476,6 +476,24 @@ def test_lost_offsets_are_noticed_until_they_are_set(lake: IcebergLake) -> None:
     assert lake.task_run.position == {TP: 2}
 
 
+def test_a_table_that_somebody_overwrites_is_written_before_the_first_offsets_and_after_they_are_set(lake: IcebergLake) -> None:
+    def overwrite(number: int) -> None:
+        lake.spark.sql(f"SELECT {number} AS id, 'other' AS v").writeTo(lake.access.name).overwritePartitions()
+
+    lake.sql(f"CREATE TABLE {lake.access.name} (id INT, v STRING) USING iceberg")
+    overwrite(7)
+    lake.write({"id": 1, "v": "a"})
+    assert [row["id"] for row in lake.rows()] == [1, 7]
+    overwrite(8)
+    lake.refuses({"id": 2, "v": "b"}, match="another writer replaced the table's rows")
+    lake.task_run.task.close()
+    assert SparkSink().alter_offsets(lake.props, {TP: 1})
+    lake.group[TP] = 1  # by the worker
+    lake.start()
+    lake.write({"id": 3, "v": "c"})
+    assert [row["id"] for row in lake.rows()] == [2, 3, 8]
+
+
 def test_rollback_stops_the_task_and_the_next_one_writes_again(lake: IcebergLake) -> None:
     lake.write({"id": 1, "v": "a"})
     (first,) = lake.sql(f"SELECT snapshot_id FROM {lake.access.name}.snapshots")

@@ -396,7 +396,7 @@ def _operation_of_delta(asked: Entry) -> str:
 def _validate(metadata: Metadata, asked: Entry) -> None:
     """What IcebergTables.java asks for. Raises CommitConflict."""
     ancestors = metadata.ancestors()
-    _check_offsets(ancestors, int(asked["expected"]))
+    _check_offsets(ancestors, int(asked["base"]), int(asked["expected"]))
     if metadata.schema["schema-id"] != asked["schema"]:
         raise CommitConflict("somebody has changed the columns")
     kind, base = asked["kind"], int(asked["base"])
@@ -423,14 +423,13 @@ def _validate(metadata: Metadata, asked: Entry) -> None:
         raise CommitConflict("cannot commit, missing data files")
 
 
-def _check_offsets(ancestors: Sequence[Snapshot], expected: int) -> None:
+def _check_offsets(ancestors: Sequence[Snapshot], base: int, expected: int) -> None:
     """UnmovedOffsets."""
     for snapshot in ancestors:
-        if effect_of({"operation": snapshot.operation, "summary": snapshot.summary}) & effects.Effect.MOVES_HISTORY:
-            break
-        if snapshot.id == expected:
+        if snapshot.id in (base, expected):
             return
-        if snapshot.has_offsets:
+        replaces = effect_of({"operation": snapshot.operation, "summary": snapshot.summary}) & effects.Effect.MOVES_HISTORY
+        if replaces or snapshot.has_offsets:
             break
     else:
         if not expected:

@@ -167,8 +167,7 @@ def _keys(rows: pa.Table) -> pa.Array:
 def applies(delete: FileEntry, data: FileEntry) -> bool:
     """Whether a delete file may have rows of a data file."""
     if delete.content == EQUALITY_DELETES:
-        # Those of an unpartitioned spec are for the whole table.
-        in_scope = not delete.partition or (delete.spec, delete.partition) == (data.spec, data.partition)
+        in_scope = delete.is_global or (delete.spec, delete.partition) == (data.spec, data.partition)
         return in_scope and data.sequence < delete.sequence
     if delete.of is not None and delete.of != data.path:
         return False

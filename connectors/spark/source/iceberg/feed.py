@@ -267,8 +267,8 @@ def _open_reader(
     metadata: TableMetadata, files: fs.FileSystem, location: str, settings: FeedSettings, before: IcebergChangeReader | None
 ) -> IcebergChangeReader:
     live = LiveFiles(files, IcebergFormat({}))
-    deletes = DeleteReader(live, metadata, location)
-    return IcebergChangeReader(ManifestReader(files, location), deletes, settings, None if before is None else before.live)
+    manifests, deletes = ManifestReader(files, location, metadata.specs), DeleteReader(live, metadata, location)
+    return IcebergChangeReader(manifests, deletes, settings, None if before is None else before.live)
 
 
 def check_iceberg_table(home: TableHome, location: str, keys: tuple[str, ...]) -> None:

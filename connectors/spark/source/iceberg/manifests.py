@@ -23,7 +23,7 @@ from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from connect.errors import ConnectError
 from connectors.spark.source.errors import UnsupportedTableError
-from connectors.spark.source.iceberg.metadata import Snapshot
+from connectors.spark.source.iceberg.metadata import Json, Snapshot, divides_rows
 from connectors.spark.tables.files.live_files import reading
 from connectors.spark.tables.iceberg.file_format import IcebergFormat
 from connectors.spark.tables.staging import path_in_file_system
@@ -74,6 +74,8 @@ class FileEntry:
     length: int = 0
     """Where a deletion vector is in its file."""
     equality_ids: tuple[int, ...] = ()
+    is_global: bool = False
+    """Whether it is a file of equality deletes for the whole table, because its partition spec divides nothing."""
 
     @property
     def is_data(self) -> bool:
@@ -104,6 +106,8 @@ class ManifestReader:
     files: fs.FileSystem
     name: str
     """Of the table, in messages."""
+    specs: Mapping[int, Json]
+    """The partition specs of the table."""
 
     def changes(self, snapshot: Snapshot) -> SnapshotFiles:
         """The files that a snapshot adds and removes; moved entries are neither."""
@@ -140,6 +144,7 @@ class ManifestReader:
         return list(self._read(snapshot.manifest_list, _LIST))
 
     def _entries(self, manifest: dict[str, Any]) -> Iterator[tuple[int, FileEntry]]:
+        divides = divides_rows(self.specs.get(manifest["spec"], {}))
         for row in self._read(manifest["path"], _OF_DELETES if manifest.get("content") else _OF_DATA):
             file = row["file"]
             sequence = row.get("sequence")
@@ -157,6 +162,7 @@ class ManifestReader:
                 offset=file.get("offset") or 0,
                 length=file.get("length") or 0,
                 equality_ids=tuple(file.get("equality_ids") or ()),
+                is_global=file.get("content") == EQUALITY_DELETES and not divides,
             )
             yield row["status"], entry
 

@@ -108,6 +108,11 @@ def parse_metadata(node: Json, source: str, name: str) -> TableMetadata:
     )
 
 
+def divides_rows(spec: Json) -> bool:
+    """Whether a partition spec has partitions: fields that were dropped may remain with the transform void."""
+    return any(field["transform"] != "void" for field in spec.get("fields") or ())
+
+
 def _snapshot(node: Json) -> Snapshot:
     schema = node.get("schema-id")
     return Snapshot(

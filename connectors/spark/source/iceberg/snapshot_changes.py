@@ -74,7 +74,7 @@ class LiveTable:
 def _scope(delete: FileEntry) -> Hashable:
     if delete.of is not None:
         return delete.of
-    return None if delete.content == EQUALITY_DELETES and not delete.partition else (delete.spec, delete.partition)
+    return None if delete.is_global else (delete.spec, delete.partition)
 
 
 class IcebergChangeReader:

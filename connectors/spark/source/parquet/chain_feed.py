@@ -119,7 +119,7 @@ class ChainFeed(PositionedFeed[ChainsPosition]):
             due = sorted(chain for chain, found in listed.items() if ends[chain] <= found.newest)
             for chain, found in listed.items():
                 if found.newest < ends[chain]:
-                    self._require_end(Link(chain, found.newest), ends[chain])
+                    self._require_end(Link(chain, found.newest), ends[chain], self._position)
             version = max(self._position.version + 1, _now_ms()) if due else self._position.version
             self._position = replace(self._position, version=version, ends=ends)
             self._phase = "snapshot" if self._position.snapshot else "changes"
@@ -140,8 +140,14 @@ class ChainFeed(PositionedFeed[ChainsPosition]):
         start = self._start
         if start == SNAPSHOT:
             return ChainsPosition(_now_ms(), True, {})
-        ends = {chain: found.first_due or self._footer(Link(chain, found.newest)).after for chain, found in self._list().items()}
-        return ChainsPosition(_now_ms(), False, ends)
+        position = ChainsPosition(_now_ms(), False, {})
+        for chain, found in self._list().items():
+            if found.first_due is not None:
+                position = position.at_end(chain, found.first_due)
+            else:
+                footer = self._footer(Link(chain, found.newest))
+                position = position.with_topic(chain, footer.topic_id).at_end(chain, footer.after)
+        return position
 
     def _list(self) -> dict[str, _ListedChain]:
         began = time.monotonic()
@@ -156,24 +162,33 @@ class ChainFeed(PositionedFeed[ChainsPosition]):
         self._next_listing = ended + (ended - began) * (_LISTING_SHARE - 1)
         return found
 
-    def _require_end(self, newest: Link, end: ChainEnd) -> None:
+    def _require_end(self, newest: Link, end: ChainEnd, position: ChainsPosition) -> None:
         """Raises FileGapError unless the last file of a chain leads to the end up to which its files are done."""
         if self._last.get(newest.chain) == newest.at:
             return
         link = newest
         # A listing may miss files that it has had before.
         while link.at < end and find_file(self._files, self._folder, link.name) is not None:
-            link = Link(newest.chain, self._footer(link).after)
+            footer = self._footer(link)
+            self._require_topic(link, footer, position)
+            link = Link(newest.chain, footer.after)
         if link == newest:
             return  # it was removed after the listing, and the next one shows what there is
         if link.at != end:
-            raise FileGapError(
-                f"the files of table {self._location} begin again: {link.name} follows the last one, {newest.name}, and not "
-                f"{Link(newest.chain, end).name}, which is to be read next. All files were removed and others written, or the "
-                "offset is wrong",
-                "Stop the connector and DELETE its offsets to read what is there",
+            raise self._begins_again(
+                f"{link.name} follows the last one, {newest.name}, and not {Link(newest.chain, end).name}, which is to be read "
+                "next"
             )
         self._last[newest.chain] = newest.at
+
+    def _require_topic(self, link: Link, footer: LinkFooter, position: ChainsPosition) -> None:
+        """Raises FileGapError if the file, which moves no offset, has records of another topic than the chain's last one."""
+        known = position.topics.get(link.chain)
+        if footer.topic_id is not None and known is not None and footer.topic_id != known:
+            raise self._begins_again(
+                f"{link.name} has records of a topic {footer.partition.topic} with the ID {footer.topic_id}, and the files that "
+                f"were read before it are of one with the ID {known}"
+            )
 
     def _read_columns(self) -> None:
         """Reads the columns that the table has, so that events of older files have them, too."""
@@ -199,6 +214,8 @@ class ChainFeed(PositionedFeed[ChainsPosition]):
         with self._naming(link.name), self._files.open_input_file(f"{self._folder}/{link.name}") as stream:
             parquet = open_parquet(stream)
             footer = parse_footer(parquet.metadata.metadata, f"{self._location}/{link.name}")
+            self._require_topic(link, footer, position)
+            position = position.with_topic(link.chain, footer.topic_id)
             schema = self._schemas.add(parquet.schema_arrow, {}, link.name)
             check_keys(self._settings.keys, schema, self._location)
             rows, first_row = parquet.metadata.num_rows, current.first_row
@@ -229,7 +246,9 @@ class ChainFeed(PositionedFeed[ChainsPosition]):
         if ends and following is None:
             raise self._gap(gone, 0)
         log.warning("The file %s of table %s is gone; the snapshot has what is there", gone.name, self._location)
-        return position.without(gone.chain) if following is None else position.at_end(gone.chain, following)
+        if following is None:
+            return position.without(gone.chain)
+        return position.with_topic(gone.chain, None).at_end(gone.chain, following)
 
     def _footer(self, link: Link) -> LinkFooter:
         with self._naming(link.name), self._files.open_input_file(f"{self._folder}/{link.name}") as stream:
@@ -248,6 +267,13 @@ class ChainFeed(PositionedFeed[ChainsPosition]):
             raise ConnectError(
                 f"the file {name} of table {self._location} cannot be read: {e}. Restore the file from a backup"
             ) from e
+
+    def _begins_again(self, problem: str) -> FileGapError:
+        return FileGapError(
+            f"the files of table {self._location} begin again: {problem}. All files were removed and others written, or the "
+            "offset is wrong",
+            "Stop the connector and DELETE its offsets to read what is there",
+        )
 
     def _gap(self, link: Link, row: int) -> FileGapError:
         done = f" when {row} of its rows were done" if row else ""

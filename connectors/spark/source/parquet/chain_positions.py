@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from connectors.spark.source.offsets import ROW, SNAPSHOT, VERSION, find_member_problem, require_valid
@@ -32,6 +32,9 @@ class ChainsPosition:
     snapshot: bool
     ends: Mapping[str, ChainEnd]
     current: OpenLink | None = None
+    topics: Mapping[str, str] = field(default_factory=dict)
+    """By chain: the ID of the topic whose records its last file has. A file that moves the offset has none, and offsets of
+    earlier releases do not say it."""
 
     def at_row(self, current: OpenLink) -> ChainsPosition:
         """The position in a file."""
@@ -41,14 +44,21 @@ class ChainsPosition:
         """The position where the files of a chain are done up to this end."""
         return replace(self, ends={**self.ends, chain: end}, current=None)
 
+    def with_topic(self, chain: str, topic: str | None) -> ChainsPosition:
+        """The position with another topic of a chain."""
+        others = {other: known for other, known in self.topics.items() if other != chain}
+        return replace(self, topics=others if topic is None else {**others, chain: topic})
+
     def without(self, chain: str) -> ChainsPosition:
         """The position of a table that has no files of this chain yet."""
-        return replace(self, ends={other: end for other, end in self.ends.items() if other != chain}, current=None)
+        others = {other: end for other, end in self.ends.items() if other != chain}
+        return replace(self.with_topic(chain, None), ends=others, current=None)
 
     def to_offset(self) -> dict[str, Any]:
         """See :class:`connectors.spark.source.offsets.StorablePosition`."""
         # As a text: values of offsets are primitive.
-        chains = json.dumps(dict(sorted(self.ends.items())), separators=(",", ":"))
+        known = {chain: (*end, self.topics[chain]) if chain in self.topics else end for chain, end in self.ends.items()}
+        chains = json.dumps(known, separators=(",", ":"), sort_keys=True)
         offset: dict[str, Any] = {VERSION: self.version, SNAPSHOT: self.snapshot, CHAINS: chains}
         if self.current is not None:
             offset |= {CHAIN: self.current.chain, ROW: self.current.row, FIRST_ROW: self.current.first_row}
@@ -60,7 +70,8 @@ def parse_chains_offset(offset: Mapping[str, Any]) -> ChainsPosition:
     require_valid(offset, find_chains_offset_problem)
     chain = offset.get(CHAIN)
     current = None if chain is None else OpenLink(chain, offset.get(ROW) or 0, offset.get(FIRST_ROW) or 0)
-    return ChainsPosition(offset.get(VERSION) or 0, bool(offset.get(SNAPSHOT)), _parse_ends(offset[CHAINS]), current)
+    ends, topics = _parse_chains(offset[CHAINS])
+    return ChainsPosition(offset.get(VERSION) or 0, bool(offset.get(SNAPSHOT)), ends, current, topics)
 
 
 def is_chains_offset(offset: Mapping[str, Any]) -> bool:
@@ -75,7 +86,7 @@ def find_chains_offset_problem(offset: Mapping[str, Any]) -> str | None:
     if problem is not None:
         return problem
     try:
-        ends = _parse_ends(offset[CHAINS])
+        ends, _ = _parse_chains(offset[CHAINS])
     except (ValueError, TypeError, AttributeError) as e:
         return f"{CHAINS} must be a text that the connector has stored: {e}"
     if offset.get(CHAIN) is not None and offset[CHAIN] not in ends:
@@ -83,5 +94,11 @@ def find_chains_offset_problem(offset: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _parse_ends(text: str) -> dict[str, ChainEnd]:
-    return {str(chain): ChainEnd(int(generation), int(end)) for chain, (generation, end) in json.loads(text).items()}
+def _parse_chains(text: str) -> tuple[dict[str, ChainEnd], dict[str, str]]:
+    """The ends and the topics of the chains."""
+    ends: dict[str, ChainEnd] = {}
+    topics: dict[str, str] = {}
+    for chain, (generation, end, *topic) in json.loads(text).items():
+        ends[str(chain)] = ChainEnd(int(generation), int(end))
+        topics |= {str(chain): str(one) for one in topic[:1]}
+    return ends, topics

@@ -91,8 +91,8 @@ class DirectoryFeed(PositionedFeed[DirectoryPosition]):
         self._location = location
         self._settings = settings
         self._schemas = FileSchemas(location, settings.partition_types)
-        self._known: set[int] | None = None
-        """The names of done files, as hashes; None before the first listing."""
+        self._known: dict[int, int] | None = None
+        """The contents of done files by their names, as hashes; None before the first listing."""
         self._next_listing = 0.0
         self._awaited = ""
         """The file that is still being written."""
@@ -121,6 +121,8 @@ class DirectoryFeed(PositionedFeed[DirectoryPosition]):
         if self._position is None:
             self._position = self._first_position()
         self._position = self._position.without_complete_file()
+        if self._known is None:
+            self._read_reference_schemas(self._position.done.merged())
         if self._position.current is not None:
             yield from self._rest_of(self._position, self._position.current)
             yield VersionEnd()
@@ -167,8 +169,6 @@ class DirectoryFeed(PositionedFeed[DirectoryPosition]):
         listing = _Listing(self._location, position.done.merged(), self._known)
         plan = heapq.nsmallest(_MAX_FILES, listing.new_files(self._list_files()))
         is_all = len(plan) < _MAX_FILES
-        if self._known is None and listing.newest_done:
-            self._read_reference_schemas(sorted(listing.newest_done))
         self._known = listing.known
         done = listing.done(settled_ms, plan)
         allowed = _MAX_RECENT - len(done.recent)
@@ -181,8 +181,11 @@ class DirectoryFeed(PositionedFeed[DirectoryPosition]):
         self._next_listing = ended + (ended - began) * (_LISTING_SHARE - 1) if is_all else 0.0
         return plan, is_all
 
-    def _read_reference_schemas(self, done: Sequence[ListedFile]) -> None:
-        for file in done:
+    def _read_reference_schemas(self, done: DoneFiles) -> None:
+        if done.is_empty:
+            return
+        newest = heapq.nlargest(_REFERENCE_FILES, filter(done.has, self._list_files()))
+        for file in reversed(newest):
             # Its rows are done: a file that is damaged or gone by now does not matter.
             with contextlib.suppress(pa.ArrowException, OSError, UnsupportedTableError), self._open(file) as stream:
                 self._schemas.add(open_parquet(stream).schema_arrow, partition_values(file.name), file.name)
@@ -258,7 +261,7 @@ class DirectoryFeed(PositionedFeed[DirectoryPosition]):
                 "with _ or ., and rename them when they are complete"
             )
         if self._known is not None:
-            self._known.add(hash(file.name))
+            self._known[hash(file.name)] = _content_hash(file)
         self._position = after
         return first_row + int(rows)
 
@@ -315,22 +318,18 @@ class _IncompleteFile(Exception):
 class _Listing:
     """Tells new files from those that are done, during one listing."""
 
-    def __init__(self, location: str, done: DoneFiles, known: set[int] | None) -> None:
+    def __init__(self, location: str, done: DoneFiles, known: Mapping[int, int] | None) -> None:
         self._location = location
         self._done = done
         self._before = known
         self._recent: list[ListedFile] = []
-        self.known: set[int] = set()
-        self.newest_done: list[ListedFile] = []
-        """Only in the first listing of a task."""
+        self.known: dict[int, int] = {}
 
     def new_files(self, listed: Iterator[ListedFile]) -> Iterator[ListedFile]:
         """Yields the files that are not done. Raises ConnectError for a done file that has changed."""
         for file in listed:
             if self._is_done(file):
-                self.known.add(hash(file.name))
-                if self._before is None:
-                    self._note_done(file)
+                self.known[hash(file.name)] = _content_hash(file)
             else:
                 yield file
 
@@ -343,39 +342,40 @@ class _Listing:
         return DoneFiles(passed, {name_digest(file): content_digest(file) for file in left})
 
     def _is_done(self, file: ListedFile) -> bool:
-        if key_of(file) > self._done.passed:
-            content = self._done.recent.get(name_digest(file)) if self._done.recent else None
-            if content == content_digest(file):
-                self._recent.append(file)
-                return True
-            if content is not None or (self._before is not None and hash(file.name) in self._before):
-                self._report_changed(file)
-            return False
-        if self._before is None or hash(file.name) in self._before:
+        is_passed = key_of(file) <= self._done.passed
+        recent = None if is_passed or not self._done.recent else self._done.recent.get(name_digest(file))
+        if recent is not None and recent == content_digest(file):
+            self._recent.append(file)
             return True
-        log.warning(
-            "File %s of %s appeared more than source.lag.ms after its modification time; it is read now, but would have been "
-            "missed if the task had been stopped meanwhile: increase source.lag.ms",
-            file.name,
-            self._location,
-        )
+        if self._before is None:
+            if recent is not None:  # the task was restarted, as the error says
+                log.warning("%s; reading its new content as another file", self._describe_change(file))
+            return is_passed
+        known = self._before.get(hash(file.name))
+        if is_passed and known == _content_hash(file):
+            return True
+        if recent is not None or known is not None:
+            # Of a file with an older time than others that are done, a restart would read nothing.
+            remedy = "Give the file a new modification time (touch), and restart the task" if is_passed else "Restart the task"
+            raise ConnectError(
+                f"{self._describe_change(file)}. Write new rows into new files. {remedy} to read all rows of the file as new "
+                "ones, or move the file away to continue without it"
+            )
+        if is_passed:
+            log.warning(
+                "File %s of %s appeared more than source.lag.ms after its modification time; it is read now, but would have been "
+                "missed if the task had been stopped meanwhile: increase source.lag.ms",
+                file.name,
+                self._location,
+            )
         return False
 
-    def _report_changed(self, file: ListedFile) -> None:
-        message = f"file {file.name} of {self._location} was replaced, or has grown, after its rows were read"
-        if self._before is None:  # the task was restarted, as the error says
-            log.warning("%s; reading its new content as another file", message)
-            return
-        raise ConnectError(
-            f"{message}. Write new rows into new files. Restart the task to read all rows of the file as new ones, or move the "
-            "file away to continue without it"
-        )
+    def _describe_change(self, file: ListedFile) -> str:
+        return f"file {file.name} of {self._location} was replaced, or has grown, after its rows were read"
 
-    def _note_done(self, file: ListedFile) -> None:
-        if len(self.newest_done) < _REFERENCE_FILES:
-            heapq.heappush(self.newest_done, file)
-        elif file > self.newest_done[0]:
-            heapq.heapreplace(self.newest_done, file)
+
+def _content_hash(file: ListedFile) -> int:
+    return hash((file.modified_ms, file.size_bytes))
 
 
 def _one_line(error: Exception) -> str:

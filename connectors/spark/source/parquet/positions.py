@@ -85,6 +85,15 @@ class DoneFiles:
     settled_ms: int = -1
     """No more files with this modification time, or an earlier one, will appear."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file is done."""
+        return self.passed == NO_FILES and not self.recent and not self.count
+
+    def has(self, file: ListedFile) -> bool:
+        """Whether a file is done that is not planned."""
+        return key_of(file) <= self.passed or self.recent.get(name_digest(file)) == content_digest(file)
+
     def with_count(self, count: int) -> DoneFiles:
         """The same with another number of planned files done."""
         return replace(self, count=count)

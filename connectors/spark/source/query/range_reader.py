@@ -10,7 +10,7 @@ import datetime as dt
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 _ROW_GROUP_BYTES = 16 << 20
 _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
 _DETAILS = re.compile(r"\s*(?:== SQL|; line \d+|SQLSTATE|\n\n|\n'|JVM stacktrace)")
+_EXACT_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 _ROWS, _NULLS, _UPPER = "rows", "nulls", "upper"
 
 
@@ -104,7 +108,7 @@ class RangeReader:
             if not rows or upper is None:
                 return None
             found = frame.filter(self._is_after(position, schema) & (self._cursor() <= self._value(upper, schema)))
-            ordered = found.orderBy(*self._sort_columns(schema))
+            ordered = found.orderBy(*self._sort_columns(frame, schema))
             read = self._collect if rows <= self._batch_rows else self._stage
             next_rows = read(ordered, schema, upper)
             if next_rows.rows:
@@ -168,8 +172,7 @@ class RangeReader:
         # In a subquery, a statement that changes something is an error.
         text = f"SELECT * FROM (\n{self._query.text.strip().rstrip(';')}\n)"
         frame = self._session.sql(text)
-        fields = json.loads(frame.schema.json())["fields"]
-        schema = self._schema(fields)
+        schema = self._schema(_fields_of(frame))
         return frame, self._schemas.setdefault(schema, schema)
 
     def _schema(self, fields: list[Mapping[str, Any]]) -> TableSchema:
@@ -262,19 +265,35 @@ class RangeReader:
         at = dt.datetime.now(dt.UTC) - dt.timedelta(milliseconds=self._lag_ms)
         return self._value(at.strftime("%Y-%m-%d %H:%M:%S.%f"), schema)
 
-    def _sort_columns(self, schema: TableSchema) -> list[Column]:
+    def _sort_columns(self, frame: DataFrame, schema: TableSchema) -> list[Column]:
         from pyspark.sql import functions as F
 
-        types = schema.types
+        types, collated = schema.types, _collated_columns(frame)
         names = dict.fromkeys([self._query.cursor, *self._keys, *types])
         # Maps have no order; their texts do.
-        return [F.to_json(F.col(quote(n))) if _contains_map(types[n]) else F.col(quote(n)) for n in names]
+        order = [F.to_json(F.col(quote(n))) if _contains(types[n], pa.types.is_map) else F.col(quote(n)) for n in names]
+        # Values that differ may be equal in this order: texts by their collation, 0.0 and -0.0, times in the texts of maps.
+        inexact = [n for n in names if n in collated or _contains(types[n], _is_inexact)]
+        return [*order, F.to_json(F.struct(*(F.col(quote(n)) for n in inexact)), _EXACT_TIMES)] if inexact else order
 
 
-def _contains_map(type_: pa.DataType) -> bool:
-    if pa.types.is_struct(type_):
-        return any(_contains_map(member.type) for member in type_)
-    return bool(pa.types.is_map(type_) or (pa.types.is_list(type_) and _contains_map(type_.value_type)))
+def _fields_of(frame: DataFrame) -> list[Mapping[str, Any]]:
+    fields: list[Mapping[str, Any]] = json.loads(frame.schema.json())["fields"]
+    return fields
+
+
+def _collated_columns(frame: DataFrame) -> set[str]:
+    """The columns with texts, or with texts inside, that have a collation: Spark says it in the metadata of fields."""
+    return {member["name"] for member in _fields_of(frame) if "COLLATION" in json.dumps(member)}
+
+
+def _is_inexact(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(type_) or pa.types.is_map(type_))
+
+
+def _contains(type_: pa.DataType, is_wanted: Callable[[pa.DataType], bool]) -> bool:
+    inner = [type_.field(at).type for at in range(type_.num_fields)]
+    return is_wanted(type_) or any(_contains(one, is_wanted) for one in inner)
 
 
 @contextlib.contextmanager

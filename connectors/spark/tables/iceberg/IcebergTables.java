@@ -562,7 +562,7 @@ public class IcebergTables {
     }
     update.toBranch(branch);
     return (SnapshotUpdate) update.validateWith(
-        new UnmovedOffsets(((HasTableOperations) table).operations(), at(change, "expected").asLong(), at(change, "schema").asInt()));
+        new UnmovedOffsets(((HasTableOperations) table).operations(), change));
   }
 
   /** The catalog behind Spark's cache of tables, which hides what else it can do. */
@@ -688,18 +688,21 @@ public class IcebergTables {
   }
 
   /**
-   * Refuses a commit if the offsets in the table are not those of the expected snapshot (0: none), or if the files have other
-   * columns: rows would have the defaults of columns that were added since.
+   * Refuses a commit if the offsets in the table are not those of the expected snapshot (0: none), if somebody has replaced the
+   * rows since the snapshot on which the change is based, or if the files have other columns: rows would have the defaults of
+   * columns that were added since.
    */
   private static class UnmovedOffsets implements SnapshotAncestryValidator {
     private final TableOperations operations;
+    private final long base;
     private final long expected;
     private final int schema;
 
-    UnmovedOffsets(TableOperations operations, long expected, int schema) {
+    UnmovedOffsets(TableOperations operations, JsonNode change) {
       this.operations = operations;
-      this.expected = expected;
-      this.schema = schema;
+      this.base = at(change, "base").asLong();
+      this.expected = at(change, "expected").asLong();
+      this.schema = at(change, "schema").asInt();
     }
 
     public Boolean apply(Iterable snapshots) {
@@ -712,14 +715,11 @@ public class IcebergTables {
       }
       for (Iterator i = snapshots.iterator(); i.hasNext(); ) {
         Snapshot at = (Snapshot) i.next();
-        if (replacesRows(at)) {
-          return false;
-        }
-        if (hasOffsets(at)) {
-          return at.snapshotId() == this.expected;
-        }
-        if (at.snapshotId() == this.expected) {
+        if (at.snapshotId() == this.base || at.snapshotId() == this.expected) {
           return true;
+        }
+        if (replacesRows(at) || hasOffsets(at)) {
+          return false;
         }
       }
       return this.expected == 0;

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from connectors.spark.tables.conflicts import HistoryMoved
@@ -78,6 +78,23 @@ def find_offsets(history: Iterable[Json]) -> TableOffsets | None:
     return None
 
 
+def offsets_after(history: Sequence[Json], older: TableOffsets, connector: str) -> TableOffsets:
+    """The offsets after these snapshots (the newest one first), before which there were the older ones.
+
+    Offsets from before another writer replaced all rows do not count. No commit may repeat those of other connectors, because
+    that would hide the replacement from them. Those of this connector remain, so that they can be refused, or moved over REST.
+    """
+    for at, snapshot in enumerate(history):
+        found = find_offsets([snapshot])
+        if found is not None:
+            return found
+        if _replaces_rows(snapshot):
+            before = find_offsets(history[at:]) or older
+            own = before.of(connector)
+            return replace(before, ends={connector: own} if own else {})
+    return older
+
+
 def names_connector(properties: Iterable[str], history: Iterable[Json], connector: str) -> bool:
     """Whether a table may have offsets of a connector, by its properties and the history of its main branch."""
     mark, offsets = WRITER + connector, find_offsets(history)
@@ -100,10 +117,15 @@ def effect_of(snapshot: Json) -> Effect:
     return effect
 
 
-def refuse_replacement(history: Iterable[Json], place: str) -> None:
-    """Raises HistoryMoved when another writer has replaced all rows in one of these snapshots."""
-    for snapshot in history:
-        if effect_of(snapshot) & Effect.MOVES_HISTORY:
+def _replaces_rows(snapshot: Json) -> bool:
+    return bool(effect_of(snapshot) & Effect.MOVES_HISTORY)
+
+
+def refuse_replacement(history: Sequence[Json], older: TableOffsets, connector: str, place: str) -> None:
+    """Raises HistoryMoved when another writer has replaced all rows, and with them those of the connector, in one of these
+    snapshots, before which there were the older offsets."""
+    for at, snapshot in enumerate(history):
+        if _replaces_rows(snapshot) and (find_offsets(history[at:]) or older).of(connector):
             raise HistoryMoved(
                 f"{place}: another writer replaced the table's rows ({snapshot['operation']}) in snapshot {snapshot['id']}, so "
                 "the connector's offsets no longer say what the table contains. Stop the connector, set its offsets over REST to "
@@ -113,8 +135,9 @@ def refuse_replacement(history: Iterable[Json], place: str) -> None:
 
 
 def refuse_lost(connector: str, place: str) -> None:
-    """Raises HistoryMoved for a table whose snapshots with the connector's offsets are gone."""
+    """Raises HistoryMoved for a table that has lost the connector's offsets."""
     raise HistoryMoved(
-        f"{place} has rows of connector {connector}, but the snapshots with its offsets have expired or were rolled back. Stop "
-        "the connector, set its offsets over REST to what the table contains (PATCH /connectors/<name>/offsets), and resume it"
+        f"{place} has rows of connector {connector}, but the snapshots with its offsets have expired or were rolled back, or "
+        "another writer has replaced the rows. Stop the connector, set its offsets over REST to what the table contains (PATCH "
+        "/connectors/<name>/offsets), and resume it"
     )

@@ -32,7 +32,14 @@ from connectors.spark.tables.iceberg.file_format import LINEAGE, IcebergFormat
 from connectors.spark.tables.iceberg.file_target import IcebergFileTarget
 from connectors.spark.tables.iceberg.library import IcebergHandle, IcebergLibrary, IcebergName
 from connectors.spark.tables.iceberg.lineage import with_lineage
-from connectors.spark.tables.iceberg.offsets import WRITER, TableOffsets, find_offsets, refuse_lost, refuse_replacement
+from connectors.spark.tables.iceberg.offsets import (
+    WRITER,
+    TableOffsets,
+    find_offsets,
+    offsets_after,
+    refuse_lost,
+    refuse_replacement,
+)
 from connectors.spark.tables.iceberg.schema_change import columns_to_add, types_to_change
 from connectors.spark.tables.iceberg.types import Json
 from connectors.spark.tables.iceberg.view import IcebergView, describe, has_branches, moved, shape_of
@@ -135,10 +142,11 @@ class IcebergTableFormat:
         else:
             history = handle.history(0 if before is None else before.version)
         newer, follows = history["snapshots"], history["end"] == "since"
-        offsets = find_offsets(newer) or (before.offsets if before is not None and follows else TableOffsets())
+        older = before.offsets if before is not None and follows else TableOffsets()
+        offsets = offsets_after(newer, older, self._settings.connector)
         if before is not None and not follows:
             self._refuse_rollback(before, offsets, int(state.get("sequence", 0)))
-        refuse_replacement(newer, self.place)
+        refuse_replacement(newer, older, self._settings.connector, self.place)
         if not offsets.of(self._settings.connector) and self._mark in state["properties"]:
             refuse_lost(self._settings.connector, self.place)
         if before is None or before.shape != shape_of(state):
@@ -199,7 +207,7 @@ class IcebergTableFormat:
         if found is None:
             return None
         handle, state = found
-        return self._describe(state, find_offsets(handle.history(0)["snapshots"]) or TableOffsets())
+        return self._describe(state, offsets_after(handle.history(0)["snapshots"], TableOffsets(), self._settings.connector))
 
     def forget(self, view: IcebergView) -> None:
         if self._mark in view.state["properties"]:

@@ -78,6 +78,10 @@ class LinkFooter:
     columns: int
     """The number of the table's columns (:func:`columns_name`), all of which the file has."""
 
+    @property
+    def topic_id(self) -> str | None:
+        return None if self.identity is None else self.identity.topic_id
+
     def to_metadata(self) -> dict[bytes, bytes]:
         """The metadata of the file."""
         document = {
@@ -87,7 +91,7 @@ class LinkFooter:
             "topic": self.partition.topic,
             "partition": self.partition.partition,
             "cluster_id": None if self.identity is None else self.identity.cluster_id,
-            "topic_id": None if self.identity is None else self.identity.topic_id,
+            "topic_id": self.topic_id,
             "generation": self.at.generation,
             "from": self.at.offset if self.at.has_offset else None,
             "next_generation": self.after.generation,

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connect.errors import ConnectError
 from connectors.spark.plan.evolution import cast_column
 from connectors.spark.tables.files.key_encoding import encode_rows
 from connectors.spark.tables.files.key_index import Ints32, KeyIndex, Mask
@@ -21,6 +20,7 @@ from connectors.spark.tables.source_order.order_state import (
     DeletedKeysFile,
     KeyTypes,
     LastTruncate,
+    LostStateError,
     OrderState,
     OrderStateFiles,
 )
@@ -43,6 +43,8 @@ class DeletedKeys:
         self._retention_ms = retention_ms
         self._clock = clock
         self.state = OrderState()
+        self._is_forgotten = False
+        """Whether the state that the table names has, or had, deleted keys that ``state`` does not need."""
         self._keys: KeyTypes = {}
         self._numbers: dict[int, int] = {}
         """By segment: its number in the index."""
@@ -59,7 +61,7 @@ class DeletedKeys:
 
     def load(self, state_id: int, keys: KeyTypes, files: OrderStateFiles) -> None:
         """Follows the table to this state. Without key columns, which a truncate does not need, deleted keys are not read. Raises
-        ConnectError when a file is missing."""
+        LostStateError, unless keys are not kept, or another ConnectError when a file cannot be read now."""
         if state_id == self.state.id and dict(keys) == dict(self._keys):
             return
         if dict(keys) != dict(self._keys):
@@ -68,11 +70,13 @@ class DeletedKeys:
         try:
             state = files.read(state_id)
             self._follow(state, files)
-        except ConnectError as e:
+            self._is_forgotten = bool(state.segments) and not self._retention_ms
+        except LostStateError as e:
             if self._retention_ms:
                 raise
             log.warning("Forgetting deleted keys, because sequence.deleted.retention.ms=0: %s", e.message)
             self._follow(OrderState(state_id), files)
+            self._is_forgotten = True
 
     def _follow(self, state: OrderState, files: OrderStateFiles) -> None:
         wanted = {segment.id for segment in state.segments}
@@ -116,14 +120,15 @@ class DeletedKeys:
         the state remains. :meth:`committed` must follow the commit."""
         if not self._retention_ms:
             deleted = None
-        if (deleted is None or not deleted.num_rows) and truncated == self.state.truncated:
+        if (deleted is None or not deleted.num_rows) and truncated == self.state.truncated and not self._is_forgotten:
             return None
         now_ms = int(self._clock() * 1000)
         rows = pa.table({n: pa.array([], t) for n, t in self._keys.items()} | {POSITION: pa.array([], pa.string())})
         if deleted is not None and deleted.num_rows:
             rows = deleted.select([*self._keys, POSITION])
         rows = rows.append_column(DELETED_MS, pa.array(np.full(rows.num_rows, now_ms)))
-        kept = [segment for segment in self.state.segments if segment.until_ms > now_ms - self._retention_ms]
+        segments = self.state.segments if self._retention_ms else ()
+        kept = [segment for segment in segments if segment.until_ms > now_ms - self._retention_ms]
         parts = [rows]
         while self._keys and kept and kept[-1].rows < _GROWTH * sum(part.num_rows for part in parts):
             parts.insert(0, self._needed_rows(files.read_rows(kept.pop()), rows.schema, now_ms))
@@ -141,7 +146,7 @@ class DeletedKeys:
     def committed(self, state: OrderState, files: OrderStateFiles) -> None:
         """Moves on to a state that a commit named, and now and then deletes files that no state needs any more."""
         self._follow(state, files)
-        self._written = None
+        self._written, self._is_forgotten = None, False
         now = self._clock()
         if now - self._cleaned_at > _CLEANING_S:
             self._cleaned_at = now

@@ -59,6 +59,10 @@ class OrderState:
     segments: tuple[DeletedKeysFile, ...] = field(default=())
 
 
+class LostStateError(ConnectError):
+    """A file of the state is missing or damaged."""
+
+
 class OrderStateFiles:
     """The files of one table, in ``folder`` of a file system."""
 
@@ -69,7 +73,7 @@ class OrderStateFiles:
         """Whether branches of the table have states of their own here, which may need files that the others do not."""
 
     def read(self, state_id: int) -> OrderState:
-        """Reads a state. Raises ConnectError when its file is missing or damaged."""
+        """Reads a state. Raises LostStateError, or another ConnectError when its file cannot be read now."""
         if not state_id:
             return OrderState()
         with self._reading(state_id), self._files.open_input_file(self.path(state_id)) as stream:
@@ -80,7 +84,7 @@ class OrderStateFiles:
             return OrderState(state_id, None if truncated is None else LastTruncate(**truncated), segments)
 
     def read_rows(self, segment: DeletedKeysFile) -> pa.Table:
-        """Reads the keys of a segment, with ``POSITION`` and ``DELETED_MS``. Raises ConnectError."""
+        """Reads the keys of a segment, with ``POSITION`` and ``DELETED_MS``. Raises as :meth:`read`."""
         with self._reading(segment.id), self._files.open_input_file(self.path(segment.id)) as stream:
             return pq.read_table(stream)
 
@@ -133,10 +137,10 @@ class OrderStateFiles:
         try:
             yield
         except (FileNotFoundError, pa.ArrowInvalid, KeyError, ValueError, TypeError) as e:
-            raise ConnectError(
+            raise LostStateError(
                 f"the file {path} with the positions of deleted keys is missing or damaged: {e}. Restore it; or have the "
-                f"connector forget deleted keys and the last truncate: run it with {DELETED_RETENTION}=0 until its first commit, "
-                "after which late changes from before may bring rows back"
+                f"connector forget deleted keys and the last truncate: run it with {DELETED_RETENTION}=0 until it has committed "
+                "a change, after which late changes from before may bring rows back"
             ) from e
         except OSError as e:
             raise explain(e, f"cannot read {path}") from e

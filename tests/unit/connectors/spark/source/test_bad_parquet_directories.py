@@ -104,6 +104,21 @@ def test_replaced_file_is_refused_and_read_as_another_one_after_a_restart(
     assert "reading its new content as another file" in caplog.text
 
 
+def test_replaced_file_with_an_older_time_than_others_is_refused_and_read_with_a_new_time(directory: ParquetDirectory) -> None:
+    offsets = MemoryOffsets()
+    directory.add("b.parquet", rows_of(8), age_s=500)
+    config = {**FAST, "source.format": "parquet", "source.location": str(directory.folder)}
+    with SourceHarness(SparkSourceTask(), config, offsets) as harness:
+        assert len(poll_all(harness)) == 9
+        harness.commit()
+        replaced = directory.add("a.parquet", rows_of(80, 81), age_s=900)
+        with pytest.raises(ConnectError, match=r"a.parquet .* was replaced, or has grown, .*\(touch\), and restart the task"):
+            harness.poll_records(1)
+    assert read(directory, offsets) == []
+    set_age(replaced, 400)
+    assert read(directory, offsets) == [80, 81]
+
+
 def test_file_that_is_replaced_in_the_middle_is_refused_until_its_rest_is_given_up(directory: ParquetDirectory) -> None:
     offset = offset_at(directory, 4)
     directory.add("a.parquet", rows_of(50, 51), age_s=900)

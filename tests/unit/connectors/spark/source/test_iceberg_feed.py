@@ -168,6 +168,15 @@ def test_positions_apply_only_to_files_of_their_partition(new_table: NewTable) -
     assert changes(table, key_columns="id") == [("u", row(1, "a"), row(1, "c")), ("u", row(2, "a"), row(2, "c"))]
 
 
+def test_equality_deletes_of_a_spec_with_only_void_fields_apply_to_the_whole_table(new_table: NewTable) -> None:
+    table = new_table(version=2, spec=[{"name": "id", "source-id": 1, "field-id": 1000}])
+    table.insert([row(1), row(1, "a")], [row(2)])
+    table.drop_partition_fields().insert([row(1, "b"), row(3)])
+    table.delete_equal(["id"], [row(1)])
+    assert changes(table) == [("d", row(1), None), ("d", row(1, "a"), None), ("d", row(1, "b"), None)]
+    assert sorted(after["id"] for _, _, after in events(read(table))) == [2, 3]
+
+
 def test_positions_apply_to_the_partition_of_nan(new_table: NewTable) -> None:
     number = {"id": 1, "name": "n", "required": False, "type": "double"}
     table = new_table(
@@ -451,7 +460,6 @@ _POSITIONS = File("p", POSITIONS, 1, 5, partition=(1,))
         (_EQUALITY, True),
         (replace(_EQUALITY, sequence=5), False),  # rows of the same snapshot stay
         (replace(_EQUALITY, partition=(2,)), False),
-        (replace(_EQUALITY, partition=()), True),  # for the whole table
         (_POSITIONS, True),
         (replace(_POSITIONS, sequence=4), False),
         (replace(_POSITIONS, partition=(2,)), False),
@@ -461,6 +469,12 @@ _POSITIONS = File("p", POSITIONS, 1, 5, partition=(1,))
 )
 def test_deletes_apply_by_partition_sequence_and_file(delete: File, expected: bool) -> None:
     assert applies(_entry(delete), _entry(_DATA)) is expected
+
+
+@pytest.mark.parametrize(("sequence", "expected"), [(5, False), (6, True)])
+def test_global_deletes_apply_to_every_partition_by_sequence(sequence: int, expected: bool) -> None:
+    delete = replace(_entry(replace(_EQUALITY, sequence=sequence, partition=(None,))), spec=1, is_global=True)
+    assert applies(delete, _entry(_DATA)) is expected
 
 
 def _entry(file: File) -> FileEntry:

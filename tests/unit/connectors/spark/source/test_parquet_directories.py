@@ -147,6 +147,19 @@ def test_added_columns_and_wider_types_are_new_schemas(directory: ParquetDirecto
     assert types == [[("id", "INT32")], *[[("id", "INT64"), ("n", "FLOAT32")]] * 2]
 
 
+def test_rest_of_a_file_has_the_columns_that_its_first_rows_had(directory: ParquetDirectory) -> None:
+    directory.add("a.parquet", [{"id": 1, "n": 1}], {"id": pa.int64(), "n": pa.int64()}, age_s=2000)
+    directory.add("b.parquet", [{"id": number} for number in (2, 3, 4)], {"id": pa.int32()}, age_s=1000)
+    offsets = MemoryOffsets()
+    config = {**FAST, "source.format": "parquet", "source.location": str(directory.folder), "batch.max.rows": "1"}
+    with SourceHarness(SparkSourceTask(), config, offsets) as harness:
+        harness.poll_records(2)
+        harness.commit()
+    rest = read(directory, offsets)
+    assert [after for _, _, after in events(rest)] == [{"id": 3, "n": None}, {"id": 4, "n": None}]
+    assert [(f.name, f.schema.type.name) for f in plain_schema(rest[0])] == [("id", "INT64"), ("n", "INT64")]
+
+
 def test_types_of_other_writers_are_those_of_tables(directory: ParquetDirectory) -> None:
     moment = dt.datetime(2026, 1, 2, 3, 4, 5, 6, dt.UTC)
     columns: dict[str, pa.Array] = {

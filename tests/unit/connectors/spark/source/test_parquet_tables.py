@@ -38,10 +38,11 @@ class SinkTable:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.written = 0
+        self.topic_id = "1"
         self._ends: dict[tuple[str, int], int] = {}
 
     def open(self, connector: str = "c") -> ParquetTable:
-        table = ParquetTable(str(self.folder), connector, lambda topic: TopicIdentity("cluster", "1"))
+        table = ParquetTable(str(self.folder), connector, lambda topic: TopicIdentity("cluster", self.topic_id))
         table.load(PARTITIONS)
         return table
 
@@ -101,12 +102,12 @@ def test_snapshot_has_the_rows_of_all_commits_and_then_each_commit_follows(table
     assert first == {
         "version": first["version"],
         "snapshot": True,
-        "chains": json.dumps({chain: [0, 2]}, separators=(",", ":")),
+        "chains": json.dumps({chain: [0, 2, "1"]}, separators=(",", ":")),
         "chain": chain,
         "row": 1,
         "first_row": 2,
     }
-    assert last == {"version": first["version"], "snapshot": True, "chains": f'{{"{chain}":[0,4]}}'}
+    assert last == {"version": first["version"], "snapshot": True, "chains": f'{{"{chain}":[0,4,"1"]}}'}
     table.append(columns={"n": pa.int32()})
     (record, _) = read(table, offsets)
     assert events([record]) == [("c", None, {"id": 4, "n": None})]
@@ -235,16 +236,41 @@ def test_chain_that_begins_again_before_the_offset_is_a_gap(table: SinkTable) ->
     assert ids(read(table, offsets)) == [6, 7]
 
 
-def test_records_of_a_recreated_topic_are_a_gap(table: SinkTable) -> None:
+@pytest.mark.parametrize("files", [1, 2, 3, 5])  # the new ones end before, at, and after the offset
+def test_records_of_a_recreated_topic_are_a_gap(table: SinkTable, files: int) -> None:
     offsets = MemoryOffsets()
     for _ in range(3):
         table.append()
     read(table, offsets)
     remove_files(table)
     table._ends.clear()
-    table.append()
+    table.topic_id = "2"
+    for _ in range(files):
+        table.append()
     assert "begin again" in refusal(table, offsets)
-    assert ids(read(table, offsets, source_on_gap="snapshot")) == [6, 7]
+    assert ids(read(table, offsets, source_on_gap="snapshot")) == list(range(6, table.written))
+    table.append()
+    assert ids(read(table, offsets)) == [table.written - 2, table.written - 1]
+
+
+def test_recreated_topic_is_followed_after_offsets_were_deleted(table: SinkTable) -> None:
+    offsets = MemoryOffsets()
+    table.append()
+    assert ids(read(table, offsets)) == [0, 1]
+    table.open().move_offsets({PARTITIONS[0]: None})
+    table._ends.clear()
+    table.topic_id = "2"
+    table.append()
+    assert ids(read(table, offsets)) == [2, 3]
+
+
+def test_offset_of_an_earlier_release_takes_the_topic_from_the_next_file(table: SinkTable) -> None:
+    offsets = MemoryOffsets()
+    table.append()
+    chain, partition = chain_of("c", PARTITIONS[0]), table_partition(str(table.folder))
+    offsets.store(partition, {"version": 1, "snapshot": False, "chains": json.dumps({chain: [0, 0]})})
+    (*_, last) = read(table, offsets)
+    assert json.loads((last.source_offset or {})["chains"]) == {chain: [0, 2, "1"]}
 
 
 def test_listing_that_misses_the_last_file_is_no_gap(table: SinkTable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from connect.errors import ConnectError
 from connectors.spark.tables.iceberg.offsets import PREFIX
 from tests.unit.connectors.spark.tables.iceberg.fake_catalog import TP, FakeCatalog, offsets, rows
 
+REPLACED = "another writer replaced the table's rows"
 ROLLED_BACK = r"was rolled back.*Restart the task"
 
 
@@ -121,3 +122,58 @@ def test_a_connector_without_rows_in_the_table_may_begin_after_maintenance(catal
     task.maintain(lambda: False)  # repeats the ends of the other one
     assert task.load([TP]).ends == {}
     assert task.append(rows(1), offsets(0, 1)) is not None
+
+
+def test_a_connector_may_begin_in_a_table_that_somebody_has_filled_by_overwriting_it(catalog: FakeCatalog) -> None:
+    catalog.overwrite()
+    task = catalog.open()
+    assert task.load([TP]).ends == {}
+    assert task.append(rows(1), offsets(0, 1)) is not None
+    assert catalog.open().load([TP]).ends == {TP: 1}
+
+
+def test_rows_that_are_replaced_before_the_first_commit_do_not_stop_the_task(catalog: FakeCatalog) -> None:
+    task = catalog.open()
+    task.load([TP])
+    catalog.overwrite()
+    other_task = catalog.open()
+    other_task.load([TP])
+    assert other_task.append(rows(1), offsets(0, 1)) is not None
+    assert task.load([TP]).ends == {TP: 1}
+    assert task.append(rows(2), offsets(1, 2)) is not None
+
+
+def test_offsets_can_be_set_after_somebody_has_replaced_the_rows(catalog: FakeCatalog) -> None:
+    task = catalog.open()
+    task.load([TP])
+    assert task.append(rows(1, 2), offsets(0, 2)) is not None
+    catalog.overwrite()
+    with pytest.raises(ConnectError, match=REPLACED):
+        catalog.open().load([TP])
+    catalog.open().move_offsets({TP: 1})
+    continued = catalog.open()
+    assert continued.load([TP]).ends == {TP: 1}
+    assert continued.append(rows(2), offsets(1, 2)) is not None
+
+
+@pytest.mark.parametrize("hides_it", ["a commit of a new connector", "offsets that are set"])
+def test_another_connector_does_not_hide_that_rows_were_replaced(catalog: FakeCatalog, hides_it: str) -> None:
+    for connector in ("b", "c"):
+        task = catalog.open(connector)
+        task.load([TP])
+        assert task.append(rows(1, 2), offsets(0, 2)) is not None
+    running = task
+    catalog.overwrite()
+    if hides_it == "offsets that are set":
+        catalog.open("b").move_offsets({TP: 1})
+        assert catalog.open("b").load([TP]).ends == {TP: 1}
+    else:
+        beginning = catalog.open("new")
+        assert beginning.load([TP]).ends == {}
+        assert beginning.append(rows(3), offsets(0, 1)) is not None
+    with pytest.raises(ConnectError, match=REPLACED):
+        running.load([TP])
+    with pytest.raises(ConnectError, match="another writer has replaced the rows"):
+        catalog.open().load([TP])
+    catalog.open().move_offsets({TP: None})
+    assert catalog.open().load([TP]).ends == {}

@@ -198,20 +198,43 @@ def test_executors_write_no_files_of_ordered_tables(tmp_path: Path) -> None:
     assert [target.ends for target in targets] == [{TopicPartition("t", 0): 1}] * 2
 
 
-def test_a_missing_state_is_an_error_with_a_way_out(world: World) -> None:
+@pytest.mark.parametrize(
+    "first", [[Event("c", 3, 6, "b")], [Event("c", 3, 6, "b"), Event("d", 8, 7)], [Event("t", None, 5), Event("c", 3, 6, "b")]]
+)
+@pytest.mark.parametrize("lost", ["all files", "an older segment"])
+def test_a_missing_state_is_an_error_with_a_way_out(world: World, first: list[Event], lost: str) -> None:
+    folder = Path(world.table.path) / FOLDER
+    world.commit(*(Event("d", 100 + key, 0) for key in range(5)))
+    (segment,) = folder.iterdir()
     world.commit(Event("c", 1, 1, "a"), Event("d", 2, 2))
-    for path in (Path(world.table.path) / FOLDER).iterdir():
+    for path in folder.iterdir() if lost == "all files" else [segment]:
         path.unlink()
     world.restart()
     with pytest.raises(ConnectError, match=r"sequence\.deleted\.retention\.ms=0"):
         world.commit(Event("c", 3, 3, "b"))
     world.config = replace(SETTINGS, deleted_retention_ms=0)
     world.restart()
-    world.commit(Event("t", None, 5), Event("c", 3, 6, "b"))
+    world.commit(*first)
     world.config = SETTINGS
     world.restart()
-    world.commit(Event("c", 4, 4, "late"), Event("d", 9, 9))
+    world.commit(Event("c", 3, 4, "late"), Event("d", 1, 9))
     assert world.rows() == {3: "b"}
+
+
+def test_a_state_that_cannot_be_read_now_is_not_forgotten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.commit(Event("t", None, 5), Event("c", 1, 6, "a"))
+    world.config = replace(SETTINGS, deleted_retention_ms=0)
+    world.restart()
+
+    def lose_connection(*_: object) -> object:
+        raise OSError("timeout")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pa.parquet, "read_schema", lose_connection)
+        with pytest.raises(ConnectError, match="cannot read"):
+            world.commit(Event("c", 2, 4, "late"))
+    world.commit(Event("c", 2, 4, "late"))
+    assert world.rows() == {1: "a"}
 
 
 def test_an_unavailable_value_is_that_of_the_row_before_and_never_of_a_late_change(world: World) -> None:
