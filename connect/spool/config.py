@@ -30,8 +30,9 @@ KEYS = (
         1 << 30,
         validator=at_least(1),
         importance=Importance.MEDIUM,
-        doc="Size of the segments that the query has not committed, above which the connector waits. A load that spark.read "
-        "starts has no limit: its rows stay until a stream has committed them.",
+        doc="Size of the segments behind the query's last batch, above which the connector waits. The disk holds that batch, "
+        "too, until Spark has committed it. A load that spark.read starts has no limit: its rows stay until a stream has committed "
+        "them.",
     )
     .define(
         "spool.segment.max.bytes",

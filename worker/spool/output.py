@@ -45,8 +45,9 @@ class SpoolOutput:
 
     @property
     def is_full(self) -> bool:
-        """Whether the connector must wait until the reader has committed more."""
-        return self._writer.unconfirmed_bytes >= self.settings.max_bytes
+        """Whether the connector must wait until the reader has planned to read more. It never waits for a commit: Spark commits
+        a batch when it plans the next one, for which it may need what the connector has yet to read."""
+        return self._writer.unplanned_bytes >= self.settings.max_bytes
 
     def has_loaded(self, tasks: int) -> bool:
         """Whether all tasks have read what existed."""
@@ -56,6 +57,7 @@ class SpoolOutput:
     def confirm(self, tasks: int) -> None:
         """Gives each task the source offsets that the reader has committed. Once every task has told its source, the next call
         removes the segments before them. Called regularly by one thread. ``tasks`` is the number of tasks that there are now."""
+        self._writer.count_planned()
         with self._lock:
             if any(task < tasks for task in self._confirmed):
                 return

@@ -151,7 +151,7 @@ def test_offsets_of_committed_segments_are_returned_once_by_task_and_their_files
     reader.confirm(SpoolPosition(3, 0))
     assert writer.take_confirmed() == {0: {"p0": "99"}}, "offsets without records follow the segments before them"
     writer.remove_confirmed()
-    assert writer.unconfirmed_bytes == 0
+    assert writer.unplanned_bytes == 0
     writer.close()
 
 

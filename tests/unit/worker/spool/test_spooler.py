@@ -19,7 +19,7 @@ from connect import crash_points
 from connect.config.properties import write_properties
 from connect.errors import ConfigError
 from connect.plugins import Plugins
-from connect.spool.positions import START, SpoolPosition
+from connect.spool.positions import LOADED, PLANNED, START, SpoolPosition
 from connect.spool.reader import SpoolReader
 from connect.spool.segments import restore_bytes
 from connect.spool.status import WriterState, read_status
@@ -127,6 +127,24 @@ def test_connector_waits_while_the_spool_is_full(properties: dict[str, str], plu
         before = len(running.numbers()[0])
         running.reader.confirm(running.reader.end)
         running.wait(lambda: CountingTask.polled > before)
+
+
+@pytest.mark.parametrize("mark", [PLANNED, LOADED])
+def test_full_spool_does_not_wait_for_the_commit_of_the_last_batch(
+    properties: dict[str, str], plugins: Plugins, mark: str
+) -> None:  # fmt: skip
+    # Spark commits a batch when it plans the next one, which needs a new row.
+    full = {**properties, "count": "1000000", "spool.max.bytes": "20000", "spool.segment.max.bytes": "100"}
+    with Running(full, plugins) as running:
+        running.wait(lambda: running.spooler.output.is_full)
+        running.reader.refresh()
+        planned = running.reader.end
+        running.reader.set_mark(mark, planned)
+        running.wait(lambda: not running.spooler.output.is_full)
+        running.wait(lambda: running.spooler.output.is_full)
+        # Promises 1 and 2: what is planned is not committed.
+        assert CountingTask.commits == []
+        assert [number for part in running.numbers().values() for number in part] == list(range(len(running.numbers()[0])))
 
 
 def test_batch_with_a_bad_record_is_not_stored_and_tolerance_skips_the_record(
