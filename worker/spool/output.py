@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
 
 from connect.spool.config import SpoolSettings
@@ -34,13 +34,16 @@ class SpoolOutput:
         self._lock = threading.Lock()
         self._confirmed: dict[int, dict[str, str | None]] = {}
         self._loaded: set[int] = set()
+        """The start IDs of tasks that have read what existed."""
 
-    def add(self, task: int, runs: Sequence[tuple[RecordRun, int]], offsets: Offsets, *, loaded: bool = False) -> SpoolEntry:
+    def add(
+        self, task: int, start_id: int, runs: Sequence[tuple[RecordRun, int]], offsets: Offsets, *, loaded: bool = False
+    ) -> SpoolEntry:
         """Adds records of a task (:meth:`connect.spool.writer.SpoolWriter.add_segment`)."""
         entry = self._writer.add_segment(task, runs, offsets, loaded=loaded)
         if loaded:
             with self._lock:
-                self._loaded.add(task)
+                self._loaded.add(start_id)
         return entry
 
     @property
@@ -49,10 +52,10 @@ class SpoolOutput:
         a batch when it plans the next one, for which it may need what the connector has yet to read."""
         return self._writer.unplanned_bytes >= self.settings.max_bytes
 
-    def has_loaded(self, tasks: int) -> bool:
-        """Whether all tasks have read what existed."""
+    def have_loaded(self, start_ids: Collection[int]) -> bool:
+        """Whether these starts of tasks have read what existed. A task that was started again may have other work."""
         with self._lock:
-            return len(self._loaded) >= tasks
+            return self._loaded.issuperset(start_ids)
 
     def confirm(self, tasks: int) -> None:
         """Gives each task the source offsets that the reader has committed. Once every task has told its source, the next call

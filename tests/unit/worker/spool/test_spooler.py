@@ -26,7 +26,15 @@ from connect.spool.status import WriterState, read_status
 from connect.spool.writer import SpoolWriter
 from tests.support import randomness
 from tests.support.waiting import eventually
-from tests.unit.worker.spool.sources import BATCH, ConfirmingSource, CountingSource, CountingTask
+from tests.unit.worker.spool.sources import (
+    BATCH,
+    ConfirmingSource,
+    CountingSource,
+    CountingTask,
+    GrowingSource,
+    GrowingTask,
+    LateSource,
+)
 from worker.config.secrets import SecretMask
 from worker.spool.__main__ import main
 from worker.spool.config import parse_spooler_config, restore_case
@@ -49,6 +57,7 @@ def plugins() -> Plugins:
 @pytest.fixture
 def properties(tmp_path: Path) -> dict[str, str]:
     CountingTask.commits, CountingTask.confirmed, CountingTask.failures, CountingTask.polled = [], [], 0, 0
+    LateSource.starts = GrowingSource.partitions = 0
     return {
         "name": "c",
         "connector.class": path_of(CountingSource),
@@ -184,6 +193,33 @@ def test_load_ends_with_what_existed_and_a_stream_continues_there(properties: di
     assert running.numbers() == {task: list(range(20)) for task in range(2)}
     with Running(config, plugins) as running:
         running.wait(lambda: running.numbers(loaded) == {task: list(range(20, 35)) for task in range(2)})
+
+
+def test_load_waits_for_a_connector_that_starts_late(properties: dict[str, str], plugins: Plugins) -> None:
+    restarts = {"errors.restart.max.attempts": "1", "errors.restart.delay.initial.ms": "1"}
+    config = {**properties, "connector.class": path_of(LateSource), "count": "35", "loadSize": "20", **restarts}
+    with Running(config, plugins, SpoolMode.LOAD) as running:
+        running.wait(lambda: running.spooler.has_loaded)
+        assert running.numbers() == {0: list(range(20))}
+
+
+def test_load_waits_for_the_first_task_and_for_tasks_with_other_work(properties: dict[str, str], plugins: Plugins) -> None:
+    def find_partition() -> None:
+        GrowingSource.partitions += 1
+        GrowingSource.contexts[-1].request_task_reconfiguration()
+
+    config = {**properties, "connector.class": path_of(GrowingSource), "tasks.max": "2", "count": "35", "loadSize": "20"}
+    with Running(config, plugins, SpoolMode.LOAD) as running:
+        assert not running.spooler.has_loaded
+        find_partition()
+        running.wait(lambda: running.spooler.has_loaded)
+        assert running.numbers() == {0: list(range(20))}
+        find_partition()
+        running.wait(lambda: running.numbers() and {entry.task for entry in running.reader.entries if entry.loaded} == {0, 1})
+        assert not running.spooler.has_loaded, "what task 0 said before was about other work"
+        GrowingTask.may_read.set()
+        running.wait(lambda: running.spooler.has_loaded)
+        assert sorted(running.numbers()[0]) == sorted([*range(20), *range(20)])
 
 
 def test_load_of_a_source_that_cannot_tell_its_end_is_refused(properties: dict[str, str], plugins: Plugins) -> None:
