@@ -30,9 +30,9 @@ KEYS = (
         1 << 30,
         validator=at_least(1),
         importance=Importance.MEDIUM,
-        doc="Size of the segments behind the query's last batch, above which the connector waits. The disk holds that batch, "
-        "too, until Spark has committed it. A load that spark.read starts has no limit: its rows stay until a stream has committed "
-        "them.",
+        doc="Size of the segments behind the last batch of a stream, above which the connector waits. The disk holds that batch, "
+        "too, until Spark has committed it. There is no limit before a stream starts: the rows of a load stay until a stream has "
+        "committed them.",
     )
     .define(
         "spool.segment.max.bytes",

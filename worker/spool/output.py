@@ -17,7 +17,7 @@ class SpoolMode(Enum):
 
     STREAM = "stream"
     LOAD = "load"
-    """To read what exists, and end there. A source that cannot tell where that is is refused."""
+    """To read what exists, and end there. All of that must fit on the disk. A source that cannot tell its end is refused."""
     SCHEMA = "schema"
     """For the schema of the records: like LOAD, but a source that cannot tell is read on."""
 
@@ -49,8 +49,8 @@ class SpoolOutput:
     @property
     def is_full(self) -> bool:
         """Whether the connector must wait until the reader has planned to read more. It never waits for a commit: Spark commits
-        a batch when it plans the next one, for which it may need what the connector has yet to read."""
-        return self._writer.unplanned_bytes >= self.settings.max_bytes
+        a batch when it plans the next one, for which it may need what the connector has yet to read. Only a stream plans."""
+        return self.mode is SpoolMode.STREAM and self._writer.unplanned_bytes >= self.settings.max_bytes
 
     def have_loaded(self, start_ids: Collection[int]) -> bool:
         """Whether these starts of tasks have read what existed. A task that was started again may have other work."""

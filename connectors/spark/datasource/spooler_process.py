@@ -26,7 +26,6 @@ _POLL_S = 0.02
 _MAX_DEATHS = 3
 """How often in a row the process may die without a reason before the query fails."""
 _LOG_TAIL = 2000
-_UNLIMITED = str((1 << 63) - 1)
 
 
 class SpoolerMode(Enum):
@@ -34,7 +33,7 @@ class SpoolerMode(Enum):
 
     STREAM = "stream"
     LOAD = "load"
-    """It ends when it has read what exists. All of that must fit on the disk: nothing is committed before."""
+    """It ends when it has read what exists."""
     SCHEMA = "schema"
 
 
@@ -45,11 +44,8 @@ class SpoolerProcess:
         self._directory = directory = options.spool.location
         self._mode = mode
         self._similar = options.similar
-        properties = options.properties
-        if mode is SpoolerMode.LOAD:
-            properties = {**properties, "spool.max.bytes": _UNLIMITED}
         self._arguments = [f"--mode={mode.value}", *(["--columns"] if options.reads_columns else [])]
-        self._text = f"# {' '.join(self._arguments)}\n{write_properties(properties)}"
+        self._text = f"# {' '.join(self._arguments)}\n{write_properties(options.properties)}"
         self._writer = SpoolLock(directory, WRITER)
         self._child: subprocess.Popen[bytes] | None = None
         self._deaths = 0

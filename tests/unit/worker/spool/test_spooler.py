@@ -156,6 +156,14 @@ def test_full_spool_does_not_wait_for_the_commit_of_the_last_batch(
         assert [number for part in running.numbers().values() for number in part] == list(range(len(running.numbers()[0])))
 
 
+@pytest.mark.parametrize("mode", [SpoolMode.LOAD, SpoolMode.SCHEMA])
+def test_spool_has_no_limit_before_a_stream_reads_it(properties: dict[str, str], plugins: Plugins, mode: SpoolMode) -> None:
+    small = {**properties, "count": "400", "loadSize": "400", "spool.max.bytes": "2000", "spool.segment.max.bytes": "100"}
+    with Running(small, plugins, mode) as running:
+        running.wait(lambda: running.spooler.has_loaded)
+        assert running.numbers() == {0: list(range(400))}
+
+
 def test_batch_with_a_bad_record_is_not_stored_and_tolerance_skips_the_record(
     properties: dict[str, str], plugins: Plugins
 ) -> None:  # fmt: skip
