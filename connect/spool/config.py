@@ -14,6 +14,8 @@ from connect.spool.locks import LOCATION_KEY
 from connect.spool.segments import MAX_BYTES
 
 PREFIX = "spool."
+LOWER_CASE = f"{PREFIX}names.in.lower.case"
+"""For the writer's process: the names, in lines, of keys whose own case the reader does not know. No setting of users."""
 
 KEYS = (
     ConfigDef()

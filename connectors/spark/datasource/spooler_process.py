@@ -14,6 +14,7 @@ from pathlib import Path
 
 from connect.config.properties import write_properties
 from connect.errors import ConnectError
+from connect.spool.config import LOWER_CASE
 from connect.spool.locks import WRITER, SpoolLock
 from connect.spool.status import WriterState, WriterStatus, read_status
 from connectors.spark.datasource.options import SourceOptions
@@ -44,8 +45,9 @@ class SpoolerProcess:
         self._directory = directory = options.spool.location
         self._mode = mode
         self._similar = options.similar
+        properties = {**options.properties, LOWER_CASE: "\n".join(options.lower_case)}
         self._arguments = [f"--mode={mode.value}", *(["--columns"] if options.reads_columns else [])]
-        self._text = f"# {' '.join(self._arguments)}\n{write_properties(options.properties)}"
+        self._text = f"# {' '.join(self._arguments)}\n{write_properties(properties)}"
         self._writer = SpoolLock(directory, WRITER)
         self._child: subprocess.Popen[bytes] | None = None
         self._deaths = 0

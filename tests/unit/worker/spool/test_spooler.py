@@ -19,6 +19,7 @@ from connect import crash_points
 from connect.config.properties import write_properties
 from connect.errors import ConfigError
 from connect.plugins import Plugins
+from connect.spool.config import LOWER_CASE
 from connect.spool.positions import LOADED, PLANNED, START, SpoolPosition
 from connect.spool.reader import SpoolReader
 from connect.spool.segments import restore_bytes
@@ -297,6 +298,46 @@ def test_keys_in_lower_case_get_their_own_case_back(properties: dict[str, str], 
     lower = {key.lower(): value for key, value in given.items()}
     assert lower != given
     assert restore_case(lower, plugins) == given
+
+
+POSTGRES = {"name": "c", "connector.class": "PostgresConnector", "topic.prefix": "shop", "database.hostname": "localhost"}
+POSTGRES |= {"database.user": "postgres", "database.dbname": "shop", "plugin.name": "pgoutput", "spool.location": "/spool"}
+JDBC = {"name": "c", "connector.class": "JdbcSource", "connection.url": "jdbc:mariadb://h/shop", "spool.location": "/spool"}
+JDBC |= {"mode": "incrementing", "incrementing.column.name": "id", "topic.prefix": "shop."}
+OVERRIDES = "snapshot.select.statement.overrides"
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        (POSTGRES, "column.mask.hash.v2.sha-256.with.salt.czqma0cb5k"),
+        (JDBC, "connection.sslmode"),
+        ({**POSTGRES, OVERRIDES: "public.Orders", f"{OVERRIDES}.public.orders": "SELECT 1"}, f"{OVERRIDES}.public.items"),
+    ],
+)
+def test_key_whose_case_is_lost_is_refused_unless_the_file_has_it(plugins: Plugins, config: dict[str, str], key: str) -> None:
+    given = {**config, key: "trust"}
+    assert parse_spooler_config(given, plugins, SecretMask()).connector[key] == "trust"
+    with pytest.raises(ConfigError, match=f"and {re.escape(key)} may have had capital letters.*set connector.properties"):
+        parse_spooler_config({**given, LOWER_CASE: "\n".join(given)}, plugins, SecretMask())
+
+
+def test_keys_without_capital_letters_and_listed_ones_are_options(plugins: Plugins) -> None:
+    given = {
+        **POSTGRES,
+        "column.mask.with.5.chars": "public.customers.email",
+        "column.truncate.to.5.chars": "public.customers.notes",
+        "signal.consumer.fetch.min.bytes": "1",
+        OVERRIDES: "public.Orders, public.items",
+        f"{OVERRIDES}.public.Orders": "SELECT 1",
+        f"{OVERRIDES}.public.items": "SELECT 2",
+        "config.providers": "Env",
+        "config.providers.Env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    }
+    lower = {key.lower(): value for key, value in given.items()}
+    found = parse_spooler_config({**lower, LOWER_CASE: "\n".join(lower)}, plugins, SecretMask())
+    assert found.connector == {key: value for key, value in given.items() if not key.startswith(("config.", "spool."))}
+    assert found.worker.providers, "the alias has its own case, too"
 
 
 # --- processes
