@@ -225,7 +225,10 @@ class SpoolWriter:
             topics.update({topic: ids or topics.get(topic, ()) for topic, ids in entry.topics.items()})
         segment = kept[0].segment if kept else index.end.segment
         row = kept[0].first_row if kept else index.next_row
-        header = replace(index.header, offsets=offsets, schemas=schemas, topics=topics, segment=segment, row=row)
+        number = index.header.generation + 1
+        header = replace(
+            index.header, offsets=offsets, schemas=schemas, topics=topics, segment=segment, row=row, generation=number
+        )
         replace_file(self.directory / NAME, b"".join([encode_line(header), *map(encode_line, kept)]))
         index.refresh()
         self._unconfirmed_from -= count
