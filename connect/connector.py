@@ -59,6 +59,10 @@ class Connector(ABC):
     """Prefixes of keys that the connector reads without defining them; ``sluice lint`` does not report such keys as unknown.
     Converters, transformations, and predicates may have this attribute too. ``""`` matches every key."""
 
+    caseless_prefixes: ClassVar[tuple[str, ...]] = ()
+    """Those of ``open_prefixes`` below which no key has capital letters. Spark passes names of options in lower case: its data
+    source refuses other keys that nobody defines, unless it knows their case."""
+
     most_tasks: ClassVar[int | None] = None
     """The maximum number of tasks, whatever ``tasks.max`` says; None: no limit but ``tasks.max``."""
 

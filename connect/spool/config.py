@@ -14,6 +14,8 @@ from connect.spool.locks import LOCATION_KEY
 from connect.spool.segments import MAX_BYTES
 
 PREFIX = "spool."
+LOWER_CASE = f"{PREFIX}names.in.lower.case"
+"""For the writer's process: the names, in lines, of keys whose own case the reader does not know. No setting of users."""
 
 KEYS = (
     ConfigDef()
@@ -30,8 +32,9 @@ KEYS = (
         1 << 30,
         validator=at_least(1),
         importance=Importance.MEDIUM,
-        doc="Size of the segments that the query has not committed, above which the connector waits. A load that spark.read "
-        "starts has no limit: its rows stay until a stream has committed them.",
+        doc="Size of the segments behind the last batch of a stream, above which the connector waits. The disk holds that batch, "
+        "too, until Spark has committed it. There is no limit before a stream starts: the rows of a load stay until a stream has "
+        "committed them.",
     )
     .define(
         "spool.segment.max.bytes",

@@ -47,6 +47,8 @@ class SpoolHeader:
     topics: Topics = field(default_factory=dict)
     segment: int = 0
     row: int = 0
+    generation: int = 0
+    """How often the index was shortened."""
     format: int = FORMAT
 
 
@@ -102,19 +104,18 @@ class SpoolIndex:
         self.schemas: dict[str, str] = {}
         self.complete_bytes = 0
         """The length of the complete lines; what follows was interrupted by a crash."""
-        self._file: tuple[int, int] | None = None
+        self._first_line = b""
         self._line = 0
 
     def refresh(self) -> bool:
         """Reads new lines. Returns whether there is an index. Raises DataError that names the damaged line."""
         try:
             with self._path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                if self._file != (found.st_dev, found.st_ino) or found.st_size < self.complete_bytes:
-                    # The writer has shortened the index: that is another file.
-                    self._file = found.st_dev, found.st_ino
+                is_shorter = os.fstat(file.fileno()).st_size < self.complete_bytes
+                if is_shorter or file.read(len(self._first_line)) != self._first_line:
+                    # The writer has shortened the index: that is another file, though its inode may be the same.
                     self.header, self.entries, self.schemas, self.complete_bytes = None, [], {}, 0
-                    self._line = 0
+                    self._first_line, self._line = b"", 0
                 file.seek(self.complete_bytes)
                 data = file.read()
         except FileNotFoundError:
@@ -124,6 +125,7 @@ class SpoolIndex:
         for line in data[: data.rfind(LINE_END) + 1].splitlines(keepends=True):
             self._line += 1
             self._add(line)
+            self._first_line = self._first_line or line
             self.complete_bytes += len(line)
         return self.header is not None
 

@@ -28,7 +28,7 @@ from connect.spool.index import (
     segment_path,
 )
 from connect.spool.locks import LOCATION_KEY, WRITER, SpoolLock
-from connect.spool.positions import CONFIRMED, read_mark
+from connect.spool.positions import CONFIRMED, LOADED, PLANNED, SpoolPosition, read_mark
 from connect.spool.schemas import SchemaTexts
 from connect.spool.segments import RecordRun, build_segment, topics_of, write_segment
 
@@ -67,9 +67,9 @@ class SpoolWriter:
                     f"the spool ends at {self._index.end}. Restore the newest state, or delete the spool to read the source again"
                 )
             # Promise 1: the source is told again what was committed, in case that a crash came before.
-            self._unconfirmed_from = self._removed = 0
-            self.unconfirmed_bytes = sum(entry.size_bytes for entry in self._index.entries)
-            """The size of the segments that the reader has not committed. Read without a lock: a segment takes its time."""
+            self._unconfirmed_from = self._removed = self._unplanned_from = 0
+            self.unplanned_bytes = sum(entry.size_bytes for entry in self._index.entries)
+            """The size of the segments that the reader has not planned to read. Read without a lock: a segment takes its time."""
             self._remove_remains()
         except BaseException:
             self._lock.release()
@@ -133,7 +133,7 @@ class SpoolWriter:
             self._append(entry)
             self._schemas.stored()
             self._offsets.update(offsets)
-            self.unconfirmed_bytes += entry.size_bytes
+            self.unplanned_bytes += entry.size_bytes
             crash_points.point("spool.indexed")
             return entry
 
@@ -169,18 +169,29 @@ class SpoolWriter:
             os.close(descriptor)
         self._index.refresh()
 
-    # --- what the reader has committed
+    # --- what the reader has planned and committed
+
+    def count_planned(self) -> None:
+        """Leaves the segments that the reader has planned to read out of ``unplanned_bytes``. Raises DataError if a mark of the
+        reader is damaged."""
+        with self._mutex:
+            self._count_planned()
+
+    def _count_planned(self) -> None:
+        planned = max(self._confirmed, *(read_mark(self.directory, self.id, name) for name in (PLANNED, LOADED)))
+        start, self._unplanned_from = self._unplanned_from, self._count_before(planned, self._unplanned_from)
+        self.unplanned_bytes -= sum(entry.size_bytes for entry in self._index.entries[start : self._unplanned_from])
 
     def take_confirmed(self) -> dict[int, Offsets]:
         """Returns, by task, the source offsets that the reader has committed since the last call: the source may release its log
         up to them. Call :meth:`remove_confirmed` when it has. Raises DataError if the reader's mark is damaged."""
         with self._mutex:
             self._confirmed = max(self._confirmed, read_mark(self.directory, self.id, CONFIRMED))
-            start, self._unconfirmed_from = self._unconfirmed_from, self._count_confirmed()
+            self._count_planned()
+            start, self._unconfirmed_from = self._unconfirmed_from, self._count_before(self._confirmed, self._unconfirmed_from)
             found: dict[int, dict[str, str | None]] = {}
             for entry in self._index.entries[start : self._unconfirmed_from]:
                 found.setdefault(entry.task, {}).update(entry.offsets)
-                self.unconfirmed_bytes -= entry.size_bytes
             return dict(found)
 
     def remove_confirmed(self) -> None:
@@ -194,8 +205,9 @@ class SpoolWriter:
             if self._removed >= _SHORTENED_AFTER:
                 self._shorten()
 
-    def _count_confirmed(self) -> int:
-        entries, position, count = self._index.entries, self._confirmed, self._unconfirmed_from
+    def _count_before(self, position: SpoolPosition, count: int) -> int:
+        """Returns how many lines are before a position, of which ``count`` are known to be."""
+        entries = self._index.entries
         while count < len(entries) and entries[count].is_before(position):
             count += 1
         return count
@@ -213,10 +225,14 @@ class SpoolWriter:
             topics.update({topic: ids or topics.get(topic, ()) for topic, ids in entry.topics.items()})
         segment = kept[0].segment if kept else index.end.segment
         row = kept[0].first_row if kept else index.next_row
-        header = replace(index.header, offsets=offsets, schemas=schemas, topics=topics, segment=segment, row=row)
+        number = index.header.generation + 1
+        header = replace(
+            index.header, offsets=offsets, schemas=schemas, topics=topics, segment=segment, row=row, generation=number
+        )
         replace_file(self.directory / NAME, b"".join([encode_line(header), *map(encode_line, kept)]))
         index.refresh()
         self._unconfirmed_from -= count
+        self._unplanned_from -= count
         self._removed = 0
 
     def close(self) -> None:

@@ -12,6 +12,8 @@ from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError
 from connect.external_system import EntryForm
 from connect.version import sluice_version
+from connectors.cdc.config.column_rules import CASELESS_PREFIXES
+from connectors.cdc.config.signal_keys import CONSUMER_PREFIX
 from connectors.cdc.errors import WaitInterrupted
 from connectors.cdc.offsets import CONTRACTS, PARTITION_KEY
 from connectors.cdc.schema.contracts import parse_contracts
@@ -32,6 +34,8 @@ class ChangeSource(SourceConnector):
     collection_keys: ClassVar[Mapping[str, EntryForm]] = MappingProxyType(
         dict.fromkeys(("table.include.list", "table.exclude.list", "snapshot.include.collection.list"), EntryForm.REGEX)
     )
+
+    caseless_prefixes: ClassVar[tuple[str, ...]] = (CONSUMER_PREFIX, *CASELESS_PREFIXES)
 
     server_key: ClassVar[str] = "database.hostname"
     """The key that errors of the server belong to, unless they name another one."""

@@ -13,6 +13,7 @@ from connectors.cdc.schema.filters import Filters
 from connectors.mysql.config import MySqlConfig, parse_config
 from connectors.mysql.config_keys import config_def
 from connectors.mysql.connection import MySqlConnection
+from connectors.mysql.history_keys import CLIENT_PREFIXES
 from connectors.mysql.offsets import parse_offset
 from connectors.mysql.system_checks import check_on_server
 from connectors.mysql.task import MariaDbSourceTask, MySqlSourceTask
@@ -30,6 +31,7 @@ class MySqlSource(ChangeSource):
 
     is_mariadb: ClassVar[bool] = False
     open_prefixes = OPEN_PREFIXES
+    caseless_prefixes = (*ChangeSource.caseless_prefixes, *CLIENT_PREFIXES)
 
     def parse(self, config: Mapping[str, str]) -> MySqlConfig:
         return parse_config(config, is_mariadb=self.is_mariadb)

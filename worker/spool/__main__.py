@@ -96,13 +96,14 @@ def _run(
             freeze_gc()
             write_status(writer.directory, WriterStatus(WriterState.RUNNING, pid))
             failure = _watch(spooler, SpoolLock(writer.directory, READER), config.spool.idle_timeout_s, stop)
+            has_loaded = spooler.has_loaded
         finally:
             spooler.close()
     except Exception as e:
         raise e if isinstance(e, ConnectError) else ConnectError(f"{type(e).__name__}: {e}") from e
     if failure is not None:
         return WriterStatus(WriterState.FAILED, pid, mask.mask(failure))
-    return WriterStatus(WriterState.LOADED if spooler.has_loaded else WriterState.STOPPED, pid)
+    return WriterStatus(WriterState.LOADED if has_loaded else WriterState.STOPPED, pid)
 
 
 def _watch(spooler: Spooler, reader: SpoolLock, idle_timeout_s: float, stop: StopSignals) -> str | None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from connect.config.finding import Severity
 from connect.connector import SinkConnector
 from connect.errors import ConfigError
 from connect.plugins import Plugins
-from connect.spool.config import PREFIX, SpoolSettings, parse_settings
+from connect.spool.config import LOWER_CASE, PREFIX, SpoolSettings, parse_settings
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.lint import codes
 from worker.lint.connector import check_connector
-from worker.lint.context import LISTS, LintContext
+from worker.lint.context import LintContext
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _WORKER_KEYS = ("plugin.path", "offset.flush.interval.ms", "offset.flush.timeout.ms", "task.shutdown.graceful.timeout.ms")
@@ -30,6 +30,8 @@ _DEFAULTS = {
     "topic.creation.enable": "false",
 }
 _DEAD_LETTERS = "errors.deadletterqueue."
+_CASELESS = ("producer.override.", "consumer.override.", "admin.override.", "topic.creation.")
+"""Keys without capital letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +49,53 @@ class SpoolerConfig:
 
 def parse_spooler_config(given: Mapping[str, str], plugins: Plugins, mask: SecretMask) -> SpoolerConfig:
     """Parses and checks the properties. Raises ConfigError that lists every problem, such as an unknown key with the nearest
-    known one. Spark passes options in lower case: keys get their own case back."""
+    known one. Spark passes names of options in lower case: keys get their own case back, or are refused."""
     of_worker = {key: value for key, value in given.items() if key in _WORKER_KEYS or key.startswith(_WORKER_PREFIX)}
     rest = {key: value for key, value in given.items() if key not in of_worker and not key.startswith(PREFIX)}
-    worker_properties = {**_DEFAULTS, **of_worker}
+    worker_properties = {**_DEFAULTS, **_restore_listed(of_worker)}
     connector = restore_case({"name": "spool", **rest}, plugins)
-    _check(connector, plugins, worker_properties)
+    _check(connector, plugins, worker_properties, set(given.get(LOWER_CASE, "").split("\n")))
     worker = WorkerConfig.standalone(worker_properties, mask)
     return SpoolerConfig(connector, worker, parse_settings(given))
 
 
 def restore_case(config: Mapping[str, str], plugins: Plugins) -> dict[str, str]:
     """Returns the configuration with keys in lower case replaced by the keys that the connector and its plugins have."""
-    found = dict(config)
-    for list_key in LISTS.values():
-        for alias in (name.strip() for name in config.get(list_key, "").split(",")):
-            prefix = f"{list_key}.{alias}."
-            found = {_with_prefix(key, prefix): value for key, value in found.items()}
+    found = _restore_listed(config)
     known = {name.lower(): name for name in LintContext(found, plugins).tables}
     return {known.get(key, key): value for key, value in found.items()}
 
 
-def _with_prefix(key: str, prefix: str) -> str:
-    return prefix + key[len(prefix) :] if key.startswith(prefix.lower()) else key
+def _restore_listed(config: Mapping[str, str]) -> dict[str, str]:
+    """Returns the configuration with the case of what other keys list: ``transforms=Hoist`` has that of
+    ``transforms.Hoist.field``."""
+    found = {}
+    for key, value in config.items():
+        listed = max(_listed(key, config), key=len, default="")
+        found[listed + key[len(listed) :]] = value
+    return found
 
 
-def _check(connector: Mapping[str, str], plugins: Plugins, worker: Mapping[str, str]) -> None:
-    if isinstance(LintContext(connector, plugins).connector, SinkConnector):
+def _listed(key: str, config: Mapping[str, str]) -> Iterator[str]:
+    """Yields what a key begins with, or is, according to the list of another key."""
+    for at in (at for at, letter in enumerate(key) if letter == "."):
+        for entry in filter(None, map(str.strip, config.get(key[:at], "").split(","))):
+            name = f"{key[:at]}.{entry}"
+            if f"{key}.".lower().startswith(f"{name}.".lower()):
+                yield name
+
+
+def _lost_case(context: LintContext, lower_case: Collection[str]) -> list[str]:
+    """Returns the keys of those in lower case that may have had capital letters, because no component defines them."""
+    config = {key: value or "" for key, value in context.config.items()}
+    caseless = (*_CASELESS, *type(context.connector).caseless_prefixes) if context.connector is not None else _CASELESS
+    open_keys = [key for key in config if key in lower_case and key not in context.tables and not key.startswith(caseless)]
+    return [key for key in open_keys if key not in _listed(key, config)]
+
+
+def _check(connector: Mapping[str, str], plugins: Plugins, worker: Mapping[str, str], lower_case: Collection[str]) -> None:
+    context = LintContext(connector, plugins)
+    if isinstance(context.connector, SinkConnector):
         raise ConfigError.invalid(
             "connector.class", connector["connector.class"], "it is a sink connector: only source connectors can be read"
         )
@@ -81,6 +103,13 @@ def _check(connector: Mapping[str, str], plugins: Plugins, worker: Mapping[str, 
     problems = [found.text for found in findings if found.severity is Severity.ERROR or found.code == codes.UNKNOWN_KEY.name]
     problems += [
         f"{key} needs Kafka, which there is not: use errors.log.enable" for key in connector if key.startswith(_DEAD_LETTERS)
+    ]
+    unknown = {found.path for found in findings if found.code == codes.UNKNOWN_KEY.name}
+    problems += [
+        f"Spark passes names of options in lower case, and {key} may have had capital letters. Put this key into a file, and set "
+        "connector.properties to the file"
+        for key in _lost_case(context, lower_case)
+        if key not in unknown
     ]
     if problems:
         listed = "".join(f"\n- {problem}" for problem in problems)

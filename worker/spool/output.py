@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
 
 from connect.spool.config import SpoolSettings
@@ -17,7 +17,7 @@ class SpoolMode(Enum):
 
     STREAM = "stream"
     LOAD = "load"
-    """To read what exists, and end there. A source that cannot tell where that is is refused."""
+    """To read what exists, and end there. All of that must fit on the disk. A source that cannot tell its end is refused."""
     SCHEMA = "schema"
     """For the schema of the records: like LOAD, but a source that cannot tell is read on."""
 
@@ -34,28 +34,33 @@ class SpoolOutput:
         self._lock = threading.Lock()
         self._confirmed: dict[int, dict[str, str | None]] = {}
         self._loaded: set[int] = set()
+        """The start IDs of tasks that have read what existed."""
 
-    def add(self, task: int, runs: Sequence[tuple[RecordRun, int]], offsets: Offsets, *, loaded: bool = False) -> SpoolEntry:
+    def add(
+        self, task: int, start_id: int, runs: Sequence[tuple[RecordRun, int]], offsets: Offsets, *, loaded: bool = False
+    ) -> SpoolEntry:
         """Adds records of a task (:meth:`connect.spool.writer.SpoolWriter.add_segment`)."""
         entry = self._writer.add_segment(task, runs, offsets, loaded=loaded)
         if loaded:
             with self._lock:
-                self._loaded.add(task)
+                self._loaded.add(start_id)
         return entry
 
     @property
     def is_full(self) -> bool:
-        """Whether the connector must wait until the reader has committed more."""
-        return self._writer.unconfirmed_bytes >= self.settings.max_bytes
+        """Whether the connector must wait until the reader has planned to read more. It never waits for a commit: Spark commits
+        a batch when it plans the next one, for which it may need what the connector has yet to read. Only a stream plans."""
+        return self.mode is SpoolMode.STREAM and self._writer.unplanned_bytes >= self.settings.max_bytes
 
-    def has_loaded(self, tasks: int) -> bool:
-        """Whether all tasks have read what existed."""
+    def have_loaded(self, start_ids: Collection[int]) -> bool:
+        """Whether these starts of tasks have read what existed. A task that was started again may have other work."""
         with self._lock:
-            return len(self._loaded) >= tasks
+            return self._loaded.issuperset(start_ids)
 
     def confirm(self, tasks: int) -> None:
         """Gives each task the source offsets that the reader has committed. Once every task has told its source, the next call
         removes the segments before them. Called regularly by one thread. ``tasks`` is the number of tasks that there are now."""
+        self._writer.count_planned()
         with self._lock:
             if any(task < tasks for task in self._confirmed):
                 return

@@ -74,9 +74,9 @@ class SpoolProducer:
 
     unavailable_at = 0.0
 
-    def __init__(self, name: str, task: int, output: SpoolOutput) -> None:
+    def __init__(self, name: str, task: int, start_id: int, output: SpoolOutput) -> None:
         self.sent = 0
-        self._task = task
+        self._task, self._start_id = task, start_id
         self._output = output
         self._changed = threading.Condition(threading.RLock())
         self._buffer = _SegmentBuffer()
@@ -220,7 +220,7 @@ class SpoolProducer:
 
     def _write(self, buffer: _SegmentBuffer) -> ConnectError | None:
         try:
-            entry = self._output.add(self._task, buffer.runs, buffer.offsets, loaded=buffer.loaded)
+            entry = self._output.add(self._task, self._start_id, buffer.runs, buffer.offsets, loaded=buffer.loaded)
         except ConnectError as e:
             return e
         except Exception as e:

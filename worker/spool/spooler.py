@@ -99,13 +99,12 @@ class Spooler:
 
     @property
     def has_loaded(self) -> bool:
-        """Whether a load is complete."""
-        connector = self._connector
-        return (
-            self.output.mode is not SpoolMode.STREAM
-            and connector is not None
-            and self.output.has_loaded(len(connector.state.task_infos()))
-        )
+        """Whether a load is complete: the connector runs, and each of its tasks has read what existed. A connector without tasks
+        does not know yet what exists."""
+        if self.output.mode is SpoolMode.STREAM or (connector := self._connector) is None:
+            return False
+        start_ids = connector.state.start_ids()
+        return connector.state.state is State.RUNNING and bool(start_ids) and self.output.have_loaded(start_ids)
 
     def close(self) -> None:
         """Stops connector and tasks, which write their last segments. Bounded in time."""

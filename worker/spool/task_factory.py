@@ -37,7 +37,7 @@ class SpoolTaskFactory(TaskFactory):
     ) -> SourceTaskRuntime:
         assert issubclass(request.connector_class, SourceConnector)
         config = request.connector_config
-        producer = SpoolProducer(str(request.id), request.id.task, self._output)
+        producer = SpoolProducer(str(request.id), request.id.task, request.start_id, self._output)
 
         def create_delivery(handle: TaskHandle, runtime: SourceTaskRuntime) -> SpoolDelivery:
             return SpoolDelivery(handle, runtime, producer, self._output, self.timing())

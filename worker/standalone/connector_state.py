@@ -101,6 +101,12 @@ class ConnectorState:
             self._task_statuses[number] = Status(state, self._worker_id, trace, version=version, since_ms=since_ms)
         return True
 
+    def start_ids(self) -> list[int]:
+        """Returns the start IDs of all tasks; empty while not all of them are started."""
+        with self._lock:
+            found = list(self._task_start_ids.values())
+            return found if len(found) == len(self._task_configs) else []
+
     def set_task_stall(self, start_id: int, number: int, stall: Stall | None) -> None:
         """Sets or clears the stall of a task, unless its run is outdated. A new state clears it too."""
         with self._lock:

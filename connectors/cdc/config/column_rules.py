@@ -24,6 +24,10 @@ class RuleKind(Enum):
     HASH_V2 = re.compile(r"column\.mask\.hash\.v2\.([^.]+)\.with\.salt\.(.+)")
 
 
+CASELESS_PREFIXES = ("column.mask.with.", "column.truncate.to.")
+"""What keys without a text of the user's begin with: a salt has capital letters."""
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnRule:
     """A rule for the columns that its patterns match, in full and case-insensitively."""

@@ -34,6 +34,8 @@ class DiscoveredTables:
 
     tables: tuple[TableName, ...]
     plans: Mapping[TableName, ChunkPlan] = field(default_factory=dict)
+    is_complete: bool = True
+    """False while the tables that were found first are being planned."""
 
     def __str__(self) -> str:
         names = [str(table) for table in self.tables] + [str(table) for table in self.plans if table not in self.tables]
@@ -89,6 +91,7 @@ class TableDiscovery:
         """``offsets`` is needed only for chunk plans."""
         self._settings, self._offsets = settings, offsets
         self._plans: dict[TableName, ChunkPlan | None] = {}
+        self._has_planned = False
 
     def discover(self, session: Session) -> Iterator[DiscoveredTables]:
         """Yields the tables; first without those that must be planned, which takes time."""
@@ -102,12 +105,13 @@ class TableDiscovery:
             yield self._result([table for table in tables if table in self._plans])
             for table in unknown:
                 self._plans[table] = self._plan_table(session, table, self._offsets)
+        self._has_planned = True
         yield self._result(tables)
 
     def _result(self, tables: list[TableName]) -> DiscoveredTables:
         plans = {table: plan for table in tables if (plan := self._plans.get(table)) is not None}
         whole = tables if self._settings.mode.mode is not Mode.BULK else [table for table in tables if table not in plans]
-        return DiscoveredTables(tuple(whole), plans)
+        return DiscoveredTables(tuple(whole), plans, self._has_planned)
 
     def _drop_finished_plans(self, offsets: OffsetReader, tables: list[TableName]) -> None:
         if self._settings.mode.mode is Mode.BULK:

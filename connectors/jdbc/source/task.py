@@ -32,7 +32,7 @@ from connectors.jdbc.source.modes import Mode
 from connectors.jdbc.source.offsets import QUERY_PARTITION, legacy_table_partition, table_partition
 from connectors.jdbc.source.querier import TableQuerier
 from connectors.jdbc.source.table_queries import BulkTableQuery, CustomQuery, IncrementalTableQuery, TableMissingError, TableQuery
-from connectors.jdbc.source.task_assignment import ChunkAssignment, parse_assignment
+from connectors.jdbc.source.task_assignment import COMPLETE, ChunkAssignment, parse_assignment
 from connectors.jdbc.table_name import TableName
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,7 @@ class JdbcSourceTask(SourceTask):
         self._session: Session | None = None
         self._in_use = CancellableSession("jdbc-source-cancel")
         self._queriers: list[TableQuerier] = []
+        self._has_all_tables = True
         self._current: TableQuerier | None = None
         self._retry_at = 0.0
         """Earliest time of the next query, by the monotonic clock."""
@@ -68,6 +69,7 @@ class JdbcSourceTask(SourceTask):
     def start(self, config: Mapping[str, str]) -> None:
         """Does not connect yet; ``poll`` does, because it can be stopped."""
         self.settings = settings = parse_source_config(config, self.flavor)
+        self._has_all_tables = config.get(COMPLETE) != "false"
         # This class waits between attempts itself, because poll must return.
         self._database = Database(replace(settings.connection, attempts=1, backoff_ms=0, pool_size=1), self._stop)
         self._queriers = [TableQuerier(query, settings.keys) for query in self._create_queries(config)]
@@ -130,11 +132,11 @@ class JdbcSourceTask(SourceTask):
         return None
 
     def is_loaded(self) -> bool | None:
-        """Whether each table was read once. Each as of its own query: rows that were changed since follow, in incremental modes.
-        Bulk mode, which reads all rows again, has no such point."""
+        """Whether each table was read once, and the connector is planning no others. Each as of its own query: rows that were
+        changed since follow, in incremental modes. Bulk mode, which reads all rows again, has no such point."""
         if self.settings.mode.mode is Mode.BULK:
             return None
-        return all(one.has_ended or one.is_missing or one.query.finished for one in self._queriers)
+        return self._has_all_tables and all(one.has_ended or one.is_missing or one.query.finished for one in self._queriers)
 
     def progress(self) -> Mapping[str, Any]:
         queriers = self._queriers

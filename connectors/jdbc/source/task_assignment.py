@@ -15,8 +15,9 @@ from connectors.jdbc.table_name import TableName, split_name
 
 T = TypeVar("T")
 
-TABLES, CHUNKS = "tables", "tables.chunks"
-"""Keys that only task configurations have: the tables and the chunks that a task reads."""
+TABLES, CHUNKS, COMPLETE = "tables", "tables.chunks", "tables.complete"
+"""Keys that only task configurations have: the tables and the chunks that a task reads, and ``false`` if the connector is still
+planning others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ def assign_tasks(discovered: DiscoveredTables, max_tasks: int) -> list[dict[str,
     for number in range(tasks):
         own = tables[number] if number < len(tables) else []
         config = {TABLES: format_names(own)}
+        if not discovered.is_complete:
+            config[COMPLETE] = "false"
         if chunks:
             mine: dict[TableName, list[int]] = {}
             for table, chunk in chunks[number::tasks]:

@@ -14,6 +14,8 @@ from connect.suggestions import did_you_mean, nearest
 
 TABLE = "table"
 BOUNDS = "bounds"
+NAMES = "names"
+"""The names of options in lines, with their own case."""
 MAX_ROWS = "maxRowsPerTrigger"
 PARTITIONS = "numPartitions"
 START = "startingOffsets"
@@ -22,7 +24,7 @@ SCHEMA_TIMEOUT = "schemaTimeoutSeconds"
 CONFIRMED = "confirmed"
 PLACEHOLDER = "unavailable.value.placeholder"
 """Of the connector, and of a sink."""
-_OWN = (TABLE, BOUNDS, MAX_ROWS, PARTITIONS, START, FILE, SCHEMA_TIMEOUT)
+_OWN = (TABLE, BOUNDS, NAMES, MAX_ROWS, PARTITIONS, START, FILE, SCHEMA_TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class SourceOptions:
     spool: SpoolSettings
     properties: Mapping[str, str] = field(repr=False)
     """What the spooler gets: the connector's configuration, and the settings of the spool."""
+    lower_case: tuple[str, ...] = field(repr=False)
+    """Those of ``properties`` that are in lower case, because Spark passes names of options so."""
     similar: Mapping[str, str]
     """By key of the connector: the option above that the user may have meant, if there is no such key."""
 
@@ -55,14 +59,17 @@ class SourceOptions:
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
-    """Parses options, whose names Spark passes in lower case. Raises ConfigError."""
+    """Parses options. Spark passes their names in lower case; those of SpoolTables and of keys in the file have their own case.
+    Raises ConfigError."""
     options = {name.lower(): value for name, value in given.items()}
     own = {name: options.pop(name.lower()) for name in _OWN if name.lower() in options}
     for name in options:
         if name.startswith("spool.") and name not in KEYS.keys:
             raise ConfigError(f"There is no option {name}; {did_you_mean(name, KEYS.keys) or 'see docs/spark-data-source.md'}")
-    properties = {**(dict(read_properties(own[FILE])) if FILE in own else {}), **options}
-    properties.pop("path", None)
+    options.pop("path", None)
+    file = dict(read_properties(own[FILE])) if FILE in own else {}
+    names = {name.lower(): name for name in (*file, *own.get(NAMES, "").split("\n"))}
+    properties = {**file, **{names.get(name, name): value for name, value in options.items()}}
     if "connector.class" not in properties:
         raise ConfigError(f"Set the option connector.class, or {FILE} to the file of a connector", key="connector.class")
     start = own.get(START, "").lower()
@@ -78,6 +85,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         _number(own, SCHEMA_TIMEOUT, 60) or 60,
         parse_settings(properties),
         properties,
+        tuple(sorted(options.keys() - names.keys())),
         {name: near for name in options if (near := _similar(name)) is not None},
     )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from connect.config.properties import write_properties
 from connect.errors import ConnectError
+from connect.spool.config import LOWER_CASE
 from connect.spool.locks import WRITER, SpoolLock
 from connect.spool.status import WriterState, WriterStatus, read_status
 from connectors.spark.datasource.options import SourceOptions
@@ -26,7 +27,6 @@ _POLL_S = 0.02
 _MAX_DEATHS = 3
 """How often in a row the process may die without a reason before the query fails."""
 _LOG_TAIL = 2000
-_UNLIMITED = str((1 << 63) - 1)
 
 
 class SpoolerMode(Enum):
@@ -34,7 +34,7 @@ class SpoolerMode(Enum):
 
     STREAM = "stream"
     LOAD = "load"
-    """It ends when it has read what exists. All of that must fit on the disk: nothing is committed before."""
+    """It ends when it has read what exists."""
     SCHEMA = "schema"
 
 
@@ -45,9 +45,7 @@ class SpoolerProcess:
         self._directory = directory = options.spool.location
         self._mode = mode
         self._similar = options.similar
-        properties = options.properties
-        if mode is SpoolerMode.LOAD:
-            properties = {**properties, "spool.max.bytes": _UNLIMITED}
+        properties = {**options.properties, LOWER_CASE: "\n".join(options.lower_case)}
         self._arguments = [f"--mode={mode.value}", *(["--columns"] if options.reads_columns else [])]
         self._text = f"# {' '.join(self._arguments)}\n{write_properties(properties)}"
         self._writer = SpoolLock(directory, WRITER)

@@ -25,7 +25,7 @@ from connectors.spark.config import SparkSinkConfig, parse_config
 from connectors.spark.config_keys import PARQUET
 from connectors.spark.datasource.bounds import BOUNDS, slices_between
 from connectors.spark.datasource.options import BOUNDS as BOUNDS_OPTION
-from connectors.spark.datasource.options import PLACEHOLDER, parse_options
+from connectors.spark.datasource.options import NAMES, PLACEHOLDER, parse_options
 from connectors.spark.datasource.spool_decoder import SpoolDecoder
 from connectors.spark.decode.raw_buffer import RawHeaders
 from connectors.spark.decode.tolerant_decoding import DecodedTopic
@@ -89,7 +89,8 @@ class SpoolTables:
     def stream(self) -> DataFrame:
         """Returns the stream to write. Its batches say where their rows are; this process reads them from the spool, with values
         as columns where possible (``docs/spark-data-source.md``)."""
-        return self._spark.readStream.format("sluice").options(**self._source, **{BOUNDS_OPTION: "true"}).load()
+        options = {**self._source, BOUNDS_OPTION: "true", NAMES: "\n".join(self._source)}
+        return self._spark.readStream.format("sluice").options(**options).load()
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """Writes a batch of :meth:`stream`. Blocks; durable on return. A repeated batch changes nothing.

@@ -342,7 +342,7 @@ class ExecutorEngine:
         """Commits all tables, or up to the first records that do not fit their table, and returns these."""
         settle(reports, _WAIT_S)
         job = self._running
-        job.commits = job.commits or divide_by_table(job.parts, job.targets)
+        job.commits = job.commits or divide_by_table(job.parts, job.targets, self._sink.tables.of_topic)
         sequences = _number_parts(job.ranges, job.parts)
         for commits in job.commits:
             if commits.is_done:

@@ -14,18 +14,20 @@ _MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _LIBRARY = re.compile(r"ImportError: (.+)")
 _VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\][^\n]*?version:? (\d+\.\d+)\.? than that in driver:? (\d+\.\d+)")
 _PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
-_RETRIABLE = re.compile(r"connect\.errors\.RetriableError: (.+)")
+_RETRIABLE = re.compile(r"^connect\.errors\.RetriableError: (.+)", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last)"
 _PYTHON = re.compile(r"^(?:[\w]+\.)*[\w]*(?:Error|Exception|Interrupt)(?:: .+)?$", re.MULTILINE)
-_PASSING = re.compile(
-    # Whole phrases of Spark: the error of a record may quote any word.
-    r"(?:^|: )(?:Python worker exited unexpectedly \(|ExecutorLostFailure \(executor |FetchFailed\()|\.FetchFailedException: "
-    r"|\bExecutor heartbeat timed out after \d+ ms\b"
-    r"|\bRemote RPC client disassociated\. "
-    r"|\bWorker unexpectedly exited\b"
-    r"|\bMaster removed our application: "
-    r"|\b(?:Job|Stage) \d+ (?:was )?cancelled\b",
-    re.MULTILINE,
+_PASSING = (
+    "Python worker exited unexpectedly",
+    "ExecutorLostFailure",
+    "Executor heartbeat timed out",
+    "Remote RPC client disassociated",
+    "Worker unexpectedly exited",
+    "Master removed our application",
+    "FetchFailed",
+    "SPARK_JOB_CANCELLED",
 )
+"""Spark's own words. After a traceback of Python they may be those of a record."""
 _SHIP = (
     "install sluice-connect with the worker's version of Python on every host, and set spark.conf.spark.pyspark.python to that "
     "Python, or ship a packed environment with spark.conf.spark.archives=<file>#environment and "
@@ -57,7 +59,7 @@ def explain_job_failure(text: str, doing: str, java_trace: str = "") -> ConnectE
         return explain(RuntimeError(text), doing)
     if retriable := _RETRIABLE.search(text):
         return RetriableError(f"{doing}: {host}: {retriable[1]}")
-    if _PASSING.search(text):
+    if _TRACEBACK not in text and any(sign in text for sign in _PASSING):
         return RetriableError(f"{doing}: {host}: {_first_line(text)}")
     python = _PYTHON.findall(text)
     return ConnectError(f"{doing}: {host}: {python[-1] if python else _first_line(text)}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import socket
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,12 +136,23 @@ class TableCommits:
         )
 
 
-def divide_by_table(parts: Sequence[PartResult], targets: Mapping[str, WriteTarget]) -> list[TableCommits]:
-    """The commits of all tables that have records in these parts, which are in order."""
+def divide_by_table(
+    parts: Sequence[PartResult], targets: Mapping[str, WriteTarget], tables_of: Callable[[str], Collection[str]]
+) -> list[TableCommits]:
+    """The commits of all tables that have records in these parts, which are in order, or that must pass errant records.
+    ``tables_of`` returns the tables of a topic."""
     by_table: dict[str, list[tuple[PartResult, TablePart]]] = {}
+    passed: dict[tuple[str, TopicPartition], PartResult] = {}
     for part in parts:
         for table, of_table in part.tables.items():
             by_table.setdefault(table, []).append((part, of_table))
+            passed.pop((table, part.partition), None)
+        if part.bad_records or part.failed_reads:
+            # Promise 7: they are reported. A table that has no later records must pass them, or they are read again.
+            others = set(tables_of(part.partition.topic)) & targets.keys() - part.tables.keys()
+            passed |= {(table, part.partition): part for table in others}
+    for (table, _), part in passed.items():
+        by_table.setdefault(table, []).append((part, StagedPart([])))
     return [TableCommits(table, targets[table], found) for table, found in sorted(by_table.items())]
 
 

@@ -151,7 +151,7 @@ def test_offsets_of_committed_segments_are_returned_once_by_task_and_their_files
     reader.confirm(SpoolPosition(3, 0))
     assert writer.take_confirmed() == {0: {"p0": "99"}}, "offsets without records follow the segments before them"
     writer.remove_confirmed()
-    assert writer.unconfirmed_bytes == 0
+    assert writer.unplanned_bytes == 0
     writer.close()
 
 
@@ -185,6 +185,27 @@ def test_index_forgets_removed_segments_but_neither_offsets_nor_schemas(spool: P
     assert again.offsets() == {"p0": "4", "p1": "5"}
     assert add(again, 6, 1).first_row == 6
     again.close()
+
+
+def test_reader_finds_an_index_that_was_shortened_even_if_its_inode_is_the_same(
+    spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connect.spool.writer._SHORTENED_AFTER", 2)
+    monkeypatch.setattr("connect.spool.writer.replace_file", lambda path, data: path.write_bytes(data))
+    writer, reader, slow = SpoolWriter(spool, "c"), SpoolReader(spool), SpoolReader(spool)
+    for _ in range(3):
+        for _ in range(2):
+            writer.add_segment(0, [], {"p0": "0"})  # moves neither segment nor row
+        assert slow.refresh()
+        reader.refresh()
+        reader.confirm(reader.end)
+        writer.take_confirmed()
+        writer.remove_confirmed()
+    for number in range(10):
+        add(writer, number, 1)
+    assert slow.refresh()
+    assert [entry.segment for entry in slow.entries] == list(range(10))
+    writer.close()
 
 
 def test_topic_keeps_its_schema_when_its_last_removed_segment_has_tombstones_only(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from connect.config.definition import ConfigDef
 from connect.config.types import ConfigType
-from connect.connector import SourceConnector
+from connect.connector import ConnectorContext, SourceConnector
 from connect.data.schema import Schema, Type
 from connect.errors import ConnectError
 from connect.record import SourceRecord
@@ -41,6 +41,35 @@ class CountingSource(SourceConnector):
         return [{**self._config, "task": str(number)} for number in range(max_tasks)]
 
     def stop(self) -> None: ...
+
+
+class LateSource(CountingSource):
+    """Its first start fails, like that of a source whose database is down."""
+
+    starts: ClassVar[int] = 0
+
+    def start(self, config: Mapping[str, str]) -> None:
+        super().start(config)
+        LateSource.starts += 1
+        if LateSource.starts == 1:
+            raise ConnectError("the database is down")
+
+
+class GrowingSource(CountingSource):
+    """Learns of source partitions one by one. A new one goes to the first task, which had another one before."""
+
+    partitions: ClassVar[int] = 0
+    contexts: ClassVar[list[ConnectorContext]] = []
+
+    def start(self, config: Mapping[str, str]) -> None:
+        super().start(config)
+        GrowingSource.contexts.append(self.context)
+
+    def task_class(self) -> type[SourceTask]:
+        return GrowingTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return super().task_configs(GrowingSource.partitions)[::-1]
 
 
 class CountingTask(SourceTask):
@@ -84,6 +113,16 @@ class CountingTask(SourceTask):
 
     def stop(self) -> None:
         self._stop.set()
+
+
+class GrowingTask(CountingTask):
+    may_read: ClassVar[threading.Event] = threading.Event()
+    """Whether partitions after the first are read."""
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        if self._partition["task"] and not GrowingTask.may_read.wait(0.01):
+            return None
+        return super().poll()
 
 
 class ConfirmingSource(CountingSource):

@@ -19,14 +19,23 @@ from connect import crash_points
 from connect.config.properties import write_properties
 from connect.errors import ConfigError
 from connect.plugins import Plugins
-from connect.spool.positions import START, SpoolPosition
+from connect.spool.config import LOWER_CASE
+from connect.spool.positions import LOADED, PLANNED, START, SpoolPosition
 from connect.spool.reader import SpoolReader
 from connect.spool.segments import restore_bytes
 from connect.spool.status import WriterState, read_status
 from connect.spool.writer import SpoolWriter
 from tests.support import randomness
 from tests.support.waiting import eventually
-from tests.unit.worker.spool.sources import BATCH, ConfirmingSource, CountingSource, CountingTask
+from tests.unit.worker.spool.sources import (
+    BATCH,
+    ConfirmingSource,
+    CountingSource,
+    CountingTask,
+    GrowingSource,
+    GrowingTask,
+    LateSource,
+)
 from worker.config.secrets import SecretMask
 from worker.spool.__main__ import main
 from worker.spool.config import parse_spooler_config, restore_case
@@ -49,6 +58,7 @@ def plugins() -> Plugins:
 @pytest.fixture
 def properties(tmp_path: Path) -> dict[str, str]:
     CountingTask.commits, CountingTask.confirmed, CountingTask.failures, CountingTask.polled = [], [], 0, 0
+    LateSource.starts = GrowingSource.partitions = 0
     return {
         "name": "c",
         "connector.class": path_of(CountingSource),
@@ -129,6 +139,32 @@ def test_connector_waits_while_the_spool_is_full(properties: dict[str, str], plu
         running.wait(lambda: CountingTask.polled > before)
 
 
+@pytest.mark.parametrize("mark", [PLANNED, LOADED])
+def test_full_spool_does_not_wait_for_the_commit_of_the_last_batch(
+    properties: dict[str, str], plugins: Plugins, mark: str
+) -> None:  # fmt: skip
+    # Spark commits a batch when it plans the next one, which needs a new row.
+    full = {**properties, "count": "1000000", "spool.max.bytes": "20000", "spool.segment.max.bytes": "100"}
+    with Running(full, plugins) as running:
+        running.wait(lambda: running.spooler.output.is_full)
+        running.reader.refresh()
+        planned = running.reader.end
+        running.reader.set_mark(mark, planned)
+        running.wait(lambda: not running.spooler.output.is_full)
+        running.wait(lambda: running.spooler.output.is_full)
+        # Promises 1 and 2: what is planned is not committed.
+        assert CountingTask.commits == []
+        assert [number for part in running.numbers().values() for number in part] == list(range(len(running.numbers()[0])))
+
+
+@pytest.mark.parametrize("mode", [SpoolMode.LOAD, SpoolMode.SCHEMA])
+def test_spool_has_no_limit_before_a_stream_reads_it(properties: dict[str, str], plugins: Plugins, mode: SpoolMode) -> None:
+    small = {**properties, "count": "400", "loadSize": "400", "spool.max.bytes": "2000", "spool.segment.max.bytes": "100"}
+    with Running(small, plugins, mode) as running:
+        running.wait(lambda: running.spooler.has_loaded)
+        assert running.numbers() == {0: list(range(400))}
+
+
 def test_batch_with_a_bad_record_is_not_stored_and_tolerance_skips_the_record(
     properties: dict[str, str], plugins: Plugins
 ) -> None:  # fmt: skip
@@ -166,6 +202,33 @@ def test_load_ends_with_what_existed_and_a_stream_continues_there(properties: di
     assert running.numbers() == {task: list(range(20)) for task in range(2)}
     with Running(config, plugins) as running:
         running.wait(lambda: running.numbers(loaded) == {task: list(range(20, 35)) for task in range(2)})
+
+
+def test_load_waits_for_a_connector_that_starts_late(properties: dict[str, str], plugins: Plugins) -> None:
+    restarts = {"errors.restart.max.attempts": "1", "errors.restart.delay.initial.ms": "1"}
+    config = {**properties, "connector.class": path_of(LateSource), "count": "35", "loadSize": "20", **restarts}
+    with Running(config, plugins, SpoolMode.LOAD) as running:
+        running.wait(lambda: running.spooler.has_loaded)
+        assert running.numbers() == {0: list(range(20))}
+
+
+def test_load_waits_for_the_first_task_and_for_tasks_with_other_work(properties: dict[str, str], plugins: Plugins) -> None:
+    def find_partition() -> None:
+        GrowingSource.partitions += 1
+        GrowingSource.contexts[-1].request_task_reconfiguration()
+
+    config = {**properties, "connector.class": path_of(GrowingSource), "tasks.max": "2", "count": "35", "loadSize": "20"}
+    with Running(config, plugins, SpoolMode.LOAD) as running:
+        assert not running.spooler.has_loaded
+        find_partition()
+        running.wait(lambda: running.spooler.has_loaded)
+        assert running.numbers() == {0: list(range(20))}
+        find_partition()
+        running.wait(lambda: running.numbers() and {entry.task for entry in running.reader.entries if entry.loaded} == {0, 1})
+        assert not running.spooler.has_loaded, "what task 0 said before was about other work"
+        GrowingTask.may_read.set()
+        running.wait(lambda: running.spooler.has_loaded)
+        assert sorted(running.numbers()[0]) == sorted([*range(20), *range(20)])
 
 
 def test_load_of_a_source_that_cannot_tell_its_end_is_refused(properties: dict[str, str], plugins: Plugins) -> None:
@@ -235,6 +298,46 @@ def test_keys_in_lower_case_get_their_own_case_back(properties: dict[str, str], 
     lower = {key.lower(): value for key, value in given.items()}
     assert lower != given
     assert restore_case(lower, plugins) == given
+
+
+POSTGRES = {"name": "c", "connector.class": "PostgresConnector", "topic.prefix": "shop", "database.hostname": "localhost"}
+POSTGRES |= {"database.user": "postgres", "database.dbname": "shop", "plugin.name": "pgoutput", "spool.location": "/spool"}
+JDBC = {"name": "c", "connector.class": "JdbcSource", "connection.url": "jdbc:mariadb://h/shop", "spool.location": "/spool"}
+JDBC |= {"mode": "incrementing", "incrementing.column.name": "id", "topic.prefix": "shop."}
+OVERRIDES = "snapshot.select.statement.overrides"
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        (POSTGRES, "column.mask.hash.v2.sha-256.with.salt.czqma0cb5k"),
+        (JDBC, "connection.sslmode"),
+        ({**POSTGRES, OVERRIDES: "public.Orders", f"{OVERRIDES}.public.orders": "SELECT 1"}, f"{OVERRIDES}.public.items"),
+    ],
+)
+def test_key_whose_case_is_lost_is_refused_unless_the_file_has_it(plugins: Plugins, config: dict[str, str], key: str) -> None:
+    given = {**config, key: "trust"}
+    assert parse_spooler_config(given, plugins, SecretMask()).connector[key] == "trust"
+    with pytest.raises(ConfigError, match=f"and {re.escape(key)} may have had capital letters.*set connector.properties"):
+        parse_spooler_config({**given, LOWER_CASE: "\n".join(given)}, plugins, SecretMask())
+
+
+def test_keys_without_capital_letters_and_listed_ones_are_options(plugins: Plugins) -> None:
+    given = {
+        **POSTGRES,
+        "column.mask.with.5.chars": "public.customers.email",
+        "column.truncate.to.5.chars": "public.customers.notes",
+        "signal.consumer.fetch.min.bytes": "1",
+        OVERRIDES: "public.Orders, public.items",
+        f"{OVERRIDES}.public.Orders": "SELECT 1",
+        f"{OVERRIDES}.public.items": "SELECT 2",
+        "config.providers": "Env",
+        "config.providers.Env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    }
+    lower = {key.lower(): value for key, value in given.items()}
+    found = parse_spooler_config({**lower, LOWER_CASE: "\n".join(lower)}, plugins, SecretMask())
+    assert found.connector == {key: value for key, value in given.items() if not key.startswith(("config.", "spool."))}
+    assert found.worker.providers, "the alias has its own case, too"
 
 
 # --- processes

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -18,13 +21,14 @@ from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.source.chunk_plans import ChunkPlan, ChunkProgress, find_stored_plan
 from connectors.jdbc.source.config import parse_source_config
 from connectors.jdbc.source.record_keys import RecordKeyBuilder, RecordKeyConfig, parse_record_keys
-from connectors.jdbc.source.table_discovery import DiscoveredTables, list_tables
+from connectors.jdbc.source.table_discovery import DiscoveredTables, TableDiscovery, list_tables
 from connectors.jdbc.source.table_selection import (
     find_mapped_columns,
     format_topic,
     nearest_table,
     require_distinct_topics,
 )
+from connectors.jdbc.source.task import JdbcSourceTask
 from connectors.jdbc.source.task_assignment import assign_tasks, format_names, group_evenly, parse_assignment, parse_names
 from connectors.jdbc.table_name import TableName
 
@@ -154,6 +158,45 @@ def test_without_chunks_there_are_as_many_tasks_as_tables_at_most() -> None:
         '"public"."orders","public"."items"'
     ]
     assert assign_tasks(DiscoveredTables(()), 3) == []
+
+
+class NoOffsets:
+    def offset(self, partition: Mapping[str, Any]) -> dict[str, Any] | None:
+        return None
+
+    def offsets(self, partitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
+        return [None for _ in partitions]
+
+
+def test_tasks_have_not_loaded_while_the_first_tables_are_planned(tmp_path: Path) -> None:
+    config = {
+        "connection.url": f"jdbc:sqlite:{tmp_path}/shop.db",
+        "mode": "incrementing",
+        "topic.prefix": "shop.",
+        "incrementing.column.name": "id",
+        "snapshot.chunks": "auto",
+    }
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+        settings = parse_source_config(config, ConnectorFlavor.CONFLUENT)
+        database = Database(settings.connection)
+        discovery = TableDiscovery(settings, NoOffsets())
+        with closing(database.session()) as session:
+            found = list(discovery.discover(session))
+        assert [(list(map(str, one.tables)), one.is_complete) for one in found] == [([], False), (["orders"], True)]
+        connection.execute("CREATE TABLE items (id INTEGER PRIMARY KEY)")
+        with closing(database.session()) as session:
+            assert [(len(one.tables), one.is_complete) for one in discovery.discover(session)] == [(1, True), (2, True)]
+        database.close()
+    for is_complete in (False, True):
+        (assignment,) = assign_tasks(DiscoveredTables((ORDERS,), is_complete=is_complete), 1)
+        task = JdbcSourceTask()
+        task.initialize(SimpleNamespace(offset_reader=NoOffsets()))
+        task.start({**config, **assignment})
+        for querier in task._queriers:
+            querier.is_missing = True
+        assert task.is_loaded() is is_complete
+        task.close()
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,21 @@ def test_file_has_the_configuration_and_options_take_precedence(tmp_path: Path) 
     assert options.properties == {"connector.class": "Postgres", "spool.location": "/s", "slot.name": "b", "loadSize": "3"}
 
 
+def test_names_have_their_own_case_where_the_file_or_spool_tables_says_it(tmp_path: Path) -> None:
+    file = tmp_path / "c.properties"
+    file.write_text("connector.class=Postgres\nconnection.sslMode=trust\n")
+    given = {**GIVEN, "connection.sslMode": "verify", "a.Salt": "1", "b.Salt": "2", "connector.properties": str(file)}
+    lower = {name.lower(): value for name, value in given.items()}
+    options = parse_options(lower)
+    assert options.properties == {**GIVEN, "connection.sslMode": "verify", "a.salt": "1", "b.salt": "2"}
+    assert options.lower_case == ("a.salt", "b.salt", "spool.location")
+    options = parse_options({**lower, "names": "\n".join(given)})
+    assert options.properties == {**GIVEN, "connection.sslMode": "verify", "a.Salt": "1", "b.Salt": "2"}
+    assert options.lower_case == ()
+    text = SpoolerProcess(parse_options(lower), SpoolerMode.STREAM)._text
+    assert r"spool.names.in.lower.case=a.salt\nb.salt\nspool.location" in text
+
+
 def test_placeholder_of_unavailable_values_is_that_of_the_connector() -> None:
     assert parse_options(GIVEN).unavailable == "__debezium_unavailable_value"
     assert parse_options({**GIVEN, "unavailable.value.placeholder": "nothing"}).unavailable == "nothing"

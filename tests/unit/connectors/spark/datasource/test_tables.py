@@ -18,6 +18,7 @@ from connect.spool.reader import SpoolReader
 from connect.spool.writer import SpoolWriter
 from connectors.spark.datasource.bounds import BOUNDS, bounds_row
 from connectors.spark.datasource.columns import RECORDS
+from connectors.spark.datasource.options import parse_options
 from connectors.spark.datasource.tables import SpoolTables
 from connectors.spark.tables.writer import TableWriter
 from tests.unit.connect.spool.spools import NOW_MS, Run
@@ -37,6 +38,23 @@ def test_sinks_recognize_the_placeholder_of_the_connector(tmp_path: Path, given:
     source = {**SOURCE, "spool.location": str(tmp_path / "spool"), "unavailable.value.placeholder": "nothing"}
     with SpoolTables(SESSION, source, {"table.location": str(tmp_path / "lake"), **given}) as tables:
         assert [sink.config.table.unavailable for sink in tables._sinks] == [expected]
+
+
+def test_stream_keeps_the_case_of_keys(tmp_path: Path) -> None:
+    source = {**SOURCE, "spool.location": str(tmp_path / "spool"), "column.mask.hash.v2.SHA-256.with.salt.CzQMA0cB5K": "a.b.c"}
+    found: dict[str, str] = {}
+
+    def options(**given: str) -> Any:
+        found.update({name.lower(): value for name, value in given.items()})  # as Spark does
+        return SimpleNamespace(load=lambda: None)
+
+    session: Any = SimpleNamespace(
+        _jsparkSession=object(), readStream=SimpleNamespace(format=lambda name: SimpleNamespace(options=options))
+    )
+    with SpoolTables(session, source, {"table.location": str(tmp_path / "lake")}) as tables:
+        tables.stream()
+    parsed = parse_options(found)
+    assert (parsed.properties, parsed.lower_case, parsed.reads_bounds) == (source, (), True)
 
 
 class Batch:

@@ -229,6 +229,18 @@ def test_errant_records_are_reported_once_with_their_bytes(create: Callable[...,
     assert sink.task.progress()["refused"] == 1
 
 
+def test_table_passes_errant_records_after_which_it_has_no_rows(create: Callable[..., Sink]) -> None:
+    sink = create(spark_engine="executors")
+    sink.context.ends = {P0: 10}
+    sink.until(lambda: sink.context.requested_offsets == {P0: 10})
+    sink.context.reader = Numbers(frozenset({10}))
+    sink.context.ends = {P0: 12}
+    sink.clock.advance(60.0)
+    sink.until(lambda: sink.context.requested_offsets == {P0: 12})
+    assert [record.offset for record, _ in sink.reporter.reported_raw] == [10]
+    assert (sink.table().commits[-1], sink.table().excluded[-1]) == ([], {P0: (10, 12)})
+
+
 def test_failed_job_runs_again_later_and_other_errors_fail_the_task(create: Callable[..., Sink]) -> None:
     sink = create(spark_engine="executors")
     sink.context.ends = {P0: 10}

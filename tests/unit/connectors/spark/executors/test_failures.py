@@ -27,7 +27,9 @@ _PYTHON = 'org.apache.spark.api.python.PythonException: Traceback (most recent c
         ('java.io.IOException: Cannot run program "/opt/python": error=2', "has no Python at /opt/python: install sluice"),
         (_PYTHON + "ImportError: librdkafka.so.1: cannot open shared object file", "librdkafka.so.1"),
         (_PYTHON + "KeyError: 'a'", "the job: executor 1 on host 10.0.0.5: KeyError: 'a'"),
-        *((_PYTHON + f"ValueError: no number: '{word}'", f"no number: '{word}'") for word in ("cancelled", "FetchFailed")),
+        (_PYTHON + "ValueError: state 'cancelled'", "ValueError: state 'cancelled'"),
+        (_PYTHON + "ValueError: note '[SPARK_JOB_CANCELLED] FetchFailed'", "ValueError: note"),
+        (_PYTHON + "ValueError: note 'connect.errors.RetriableError: wait'", "ValueError: note"),
     ],
 )
 def test_final_failure_names_host_and_remedy(text: str, expected: str) -> None:
@@ -46,6 +48,7 @@ def test_host_is_known_from_the_error_of_python_alone() -> None:
     [
         _PYTHON + "connect.errors.RetriableError: reading t-0 from 1 to below 2 on host a: no Kafka broker answers",
         "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
+        "org.apache.spark.SparkException: [SPARK_JOB_CANCELLED] Job 3 cancelled as part of cancellation of all jobs",
         "ExecutorLostFailure (executor 1 exited caused by one of the running tasks)",
         "FetchFailed(BlockManagerId(1, a, 7337, None), shuffleId=0)",
         "[SPARK_JOB_CANCELLED] Job 3 cancelled because no executor has come",

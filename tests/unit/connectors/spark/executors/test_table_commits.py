@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connect.errors import ConnectError, RetriableError
+from connect.errors import ConnectError, DataError, RetriableError
 from connect.record import TopicPartition
+from connect.sink import FailedRead, RawRecord
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.executors.job import NeededColumns, PartResult, StagedPart, TablePart, WrittenPart
-from connectors.spark.executors.table_commits import TableCommits, needed_columns
+from connectors.spark.executors.table_commits import TableCommits, divide_by_table, needed_columns
 from connectors.spark.tables.delta.file_target import DeltaFileTarget
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.executor_files import FileTarget, WriteTarget, WrittenRows
@@ -80,6 +81,35 @@ def test_files_and_changes_are_committed_in_the_order_of_their_offsets() -> None
     assert commits.may_be_committed
 
 
+@pytest.mark.parametrize(
+    "errant",
+    [
+        {"bad_records": [(45, "no JSON", RawRecord("t", 0, 45, None, b"{", None, ()))]},
+        {"failed_reads": [FailedRead(RawRecord("t", 0, 45, None, b"{", None, ()), "TRANSFORMATION", "p", None, DataError("no"))]},
+    ],
+)
+def test_tables_of_the_topic_pass_errant_records_unless_later_rows_do(errant: dict[str, Any]) -> None:
+    targets = {name: WriteTarget({"id": pa.int64()}, {P0: 0}) for name in ("t", "u", "of-another-topic")}
+    parts = [
+        PartResult(P0, 0, 10, {"t": written("a")}),
+        PartResult(P0, 10, 20, {}, **errant),
+        PartResult(P0, 20, 30, {"t": written("b")}),
+        PartResult(P0, 30, 40, {}),
+        PartResult(P0, 40, 50, {}, **errant),
+        PartResult(P0, 50, 60, {"u": written("c")}),
+        PartResult(P0, 60, 70, {}),
+    ]
+    found = {}
+    for commits in divide_by_table(parts, targets, lambda topic: ["t", "u", "unknown"] if topic == "t" else []):
+        writer = Writer()
+        commits.commit(as_table_writer(writer), {(P0, 40): 0}, [P0])
+        found[commits.table] = writer.found
+    assert found == {
+        "t": [(["a", "b"], {P0: 0}, {P0: (0, 30)}), ([], [], {P0: (40, 50)})],
+        "u": [(["c"], {P0: 0}, {P0: (50, 60)})],
+    }
+
+
 def test_files_for_a_table_that_has_changed_may_be_deleted() -> None:
     commits = TableCommits("t", WriteTarget({"id": pa.int64()}), [part(0, written("a"))])
     with pytest.raises(RetriableError, match="table t has changed"):
@@ -108,7 +138,7 @@ def test_files_that_the_worker_does_not_find_are_not_committed(tmp_path: Path, m
 
     def commit() -> TableCommits:
         commits = TableCommits("t", WriteTarget({"id": pa.int64()}, files=target), parts)
-        commits.commit(as_table_writer(writer), {}, [P0])
+        commits.commit(as_table_writer(writer), {(P0, 40): 0}, [P0])
         return commits
 
     assert commit().may_be_committed
