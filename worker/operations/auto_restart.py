@@ -68,6 +68,8 @@ class RestartState:
     due_s: float | None = None
     """When it will be restarted; None if it will not."""
     running_since_s: float | None = None
+    has_given_up: bool = False
+    """Whether no restart followed its last failure."""
 
     def failed(self, policy: RestartPolicy, now_s: float, spread: float) -> RestartState:
         """Returns the state after a failure: a restart is due, unless there were too many. A failure while one is pending changes
@@ -78,16 +80,16 @@ class RestartState:
         due_s = None
         if policy.max_attempts < 0 or count < policy.max_attempts:
             due_s = now_s + policy.delay_ms(count, spread) / 1000
-        return RestartState(policy, count, due_s)
+        return RestartState(policy, count, due_s, has_given_up=due_s is None)
 
     def running(self, now_s: float) -> RestartState:
         """Returns the state of an instance that runs, whoever started it."""
         since_s = now_s if self.running_since_s is None else self.running_since_s
-        return replace(self, due_s=None, running_since_s=since_s)
+        return replace(self, due_s=None, running_since_s=since_s, has_given_up=False)
 
     def restarted(self) -> RestartState:
         """Returns the state of an instance that is being restarted."""
-        return replace(self, count=self.count + 1, due_s=None, running_since_s=None)
+        return replace(self, count=self.count + 1, due_s=None, running_since_s=None, has_given_up=False)
 
     def count_at(self, now_s: float) -> int:
         """Returns the restarts that count: none after it ran long enough."""
@@ -163,6 +165,12 @@ class RestartScheduler:
         next_ms = None if state.due_s is None else self._epoch_ms() + int((state.due_s - now_s) * 1000)
         return Restarts(state.count_at(now_s), next_ms)
 
+    def has_given_up(self, connector: str, task: int | None) -> bool:
+        """Whether an instance that is FAILED stays so: no restart is due, and none is under way."""
+        with self._changed:
+            state = self._states.get((connector, task))
+        return state is None or state.has_given_up
+
     def run_due(self) -> float | None:
         """Restarts the instances that are due. Returns the seconds until the next restart, None without one."""
         now_s = self._clock()
@@ -230,6 +238,10 @@ class AutoRestart:
         elif state is State.RUNNING:
             self._scheduler.running(connector, task)
         return self._restarts(connector, task, policy)
+
+    def has_given_up(self, connector: str, task: int | None) -> bool:
+        """See :meth:`RestartScheduler.has_given_up`."""
+        return self._scheduler.has_given_up(connector, task)
 
     def reset(self, connector: str) -> None:
         """See :meth:`RestartScheduler.reset`."""

@@ -91,9 +91,9 @@ class Spooler:
         connector = self._connector
         assert connector is not None
         status = connector.status()
-        for label, one in ((f"Connector {status.name}", status.connector), *_labelled(status.name, status.tasks)):
-            restarts_later = one.restarts is not None and one.restarts.next_ms is not None
-            if one.state is State.FAILED and not restarts_later:
+        for number, one in ((None, status.connector), *status.tasks):
+            if one.state is State.FAILED and self._auto_restart.has_given_up(status.name, number):
+                label = f"Connector {status.name}" if number is None else f"Task {TaskId(status.name, number)}"
                 return f"{label} failed: {_cause(one)}{_hint(one)}"
         return None
 
@@ -144,10 +144,6 @@ class Spooler:
 
     def on_stall(self, start_id: int, instance: str | TaskId, stall: Stall | None) -> None:
         """Does nothing: the log has it, and nobody reads statuses."""
-
-
-def _labelled(name: str, tasks: Collection[tuple[int, Status]]) -> list[tuple[str, Status]]:
-    return [(f"Task {TaskId(name, number)}", status) for number, status in tasks]
 
 
 def _cause(status: Status) -> str:

@@ -45,6 +45,8 @@ class JdbcSource(SourceConnector):
 
     flavor: ClassVar[ConnectorFlavor] = ConnectorFlavor.CONFLUENT
     open_prefixes = OPEN_PREFIXES
+    caseless_prefixes = ("connection.",)
+    """Names of driver properties are compared without case."""
     collection_keys = MappingProxyType(
         {
             "table.whitelist": EntryForm.NAME,

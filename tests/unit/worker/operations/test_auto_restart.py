@@ -116,6 +116,18 @@ def test_state_shows_count_and_next_time() -> None:
     assert scene.scheduler.state("c", 0) == Restarts(1, None)
 
 
+def test_instance_has_given_up_only_when_no_restart_is_due_or_under_way() -> None:
+    scene = Scene()
+    assert scene.scheduler.has_given_up("c", 0), "nothing restarts it"
+    for attempt in range(4):
+        scene.scheduler.failed("c", 0, POLICY)
+        assert scene.scheduler.has_given_up("c", 0) is (attempt == POLICY.max_attempts)
+        scene.pass_s(10)  # it is being restarted, and its status is still FAILED
+        assert scene.scheduler.has_given_up("c", 0) is (attempt == POLICY.max_attempts)
+    scene.scheduler.running("c", 0)
+    assert not scene.scheduler.has_given_up("c", 0)
+
+
 def test_long_run_resets_the_count() -> None:
     scene = Scene()
     for _ in range(3):

@@ -154,7 +154,8 @@ def test_full_spool_does_not_wait_for_the_commit_of_the_last_batch(
         running.wait(lambda: running.spooler.output.is_full)
         # Promises 1 and 2: what is planned is not committed.
         assert CountingTask.commits == []
-        assert [number for part in running.numbers().values() for number in part] == list(range(len(running.numbers()[0])))
+        (numbers,) = running.numbers().values()
+        assert numbers == list(range(len(numbers)))
 
 
 @pytest.mark.parametrize("mode", [SpoolMode.LOAD, SpoolMode.SCHEMA])
@@ -311,7 +312,7 @@ OVERRIDES = "snapshot.select.statement.overrides"
     ("config", "key"),
     [
         (POSTGRES, "column.mask.hash.v2.sha-256.with.salt.czqma0cb5k"),
-        (JDBC, "connection.sslmode"),
+        (JDBC, "jdbc.credentials.provider.role"),
         ({**POSTGRES, OVERRIDES: "public.Orders", f"{OVERRIDES}.public.orders": "SELECT 1"}, f"{OVERRIDES}.public.items"),
     ],
 )
@@ -320,6 +321,12 @@ def test_key_whose_case_is_lost_is_refused_unless_the_file_has_it(plugins: Plugi
     assert parse_spooler_config(given, plugins, SecretMask()).connector[key] == "trust"
     with pytest.raises(ConfigError, match=f"and {re.escape(key)} may have had capital letters.*set connector.properties"):
         parse_spooler_config({**given, LOWER_CASE: "\n".join(given)}, plugins, SecretMask())
+
+
+def test_properties_of_drivers_are_options(plugins: Plugins) -> None:
+    given = {**JDBC, "connection.sslmode": "trust"}
+    found = parse_spooler_config({**given, LOWER_CASE: "\n".join(given)}, plugins, SecretMask())
+    assert found.connector["connection.sslmode"] == "trust"
 
 
 def test_keys_without_capital_letters_and_listed_ones_are_options(plugins: Plugins) -> None:
