@@ -67,10 +67,10 @@ class TableSink:
         self._errant_records = errant_records
         self._limits = BufferLimits(config.commit_max_records, config.commit_max_bytes)
         self._offsets = PartitionOffsets()
-        self._decoders = TopicDecoders(config, *converters, tables.columns_of_topic)
+        self.decoders = TopicDecoders(config, *converters, tables.columns_of_topic)
         self._reports = UnroutedReports(self._offsets)
         self._receiver = RecordReceiver(
-            self._offsets, self._decoders, errant_records, self.receive_changes, clock, config.commit_max_records
+            self._offsets, self.decoders, errant_records, self.receive_changes, clock, config.commit_max_records
         )
         self._scheduler = CommitScheduler(owner, tables, self._offsets, self._limits, self._refuse, clock)
         self._skips = 0
@@ -112,7 +112,7 @@ class TableSink:
 
     def decoder(self, topic: str) -> TopicDecoder:
         """Returns the decoder of a topic, for :meth:`receive_changes` of a driver that decodes in a way of its own."""
-        return self._decoders.get(topic, topic)
+        return self.decoders.get(topic, topic)
 
     @property
     def received(self) -> int:
@@ -170,7 +170,7 @@ class TableSink:
         """Reports records that do not fit their table."""
         reports = self._errant_records.refuse(bad_records)
         # Types inferred from them are dropped too; the table has the types of the others.
-        self._decoders.drop({bad.topic_partition.topic for bad in bad_records})
+        self.decoders.drop({bad.topic_partition.topic for bad in bad_records})
         return reports
 
     def refuse_read(self, records: Sequence[tuple[BadRecord, RawRecord]]) -> list[Future[None]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from connect.converters.api import Converter
 from connect.converters.json.converter import JsonConverter
@@ -18,6 +18,9 @@ from connectors.spark.plan.evolution import Columns
 from connectors.spark.plan.renames import with_field_names
 from connectors.spark.plan.unwrapped import SOURCE_MS_FIELD
 from connectors.spark.schema_settings import NONE
+
+TopicContents = Mapping[tuple[str, str], TopicContent]
+"""By a topic and the name that a transformation gave its records: what they are."""
 
 _MAX_DECODERS = 1000
 """Of topics, and of the names that a transformation gives them, which may be as many as it likes."""
@@ -107,6 +110,17 @@ class TopicDecoders:
             decisive=_decisive_fields(self._config, settings),
             content=self._contents.setdefault((origin, topic), TopicContent()),
         )
+
+    def contents(self) -> dict[tuple[str, str], TopicContent]:
+        """Returns what is known of the topics, for decoders in another process."""
+        return {names: replace(content) for names, content in self._contents.items()}
+
+    def learn(self, contents: TopicContents) -> None:
+        """Takes over what other decoders have found out about topics of which nothing is known here."""
+        for names, content in contents.items():
+            known = self._contents.setdefault(names, TopicContent())
+            if not known.voters:
+                known.envelope, known.votes, known.voters = content.envelope, content.votes, content.voters
 
     def drop(self, origins: Collection[str]) -> None:
         """Drops the decoders of these topics, with the types that they inferred."""

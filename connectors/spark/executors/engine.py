@@ -233,6 +233,7 @@ class ExecutorEngine:
         unfinished: dict[str, list[TablePart]] = {}
         for part in parts:
             self._sink.tables.learn(part.knowledge)
+            self._sink.decoders.learn(part.contents)
             for table, of_table in part.tables.items():
                 unfinished.setdefault(table, []).append(of_table)
         needed = {table: found for table, those in unfinished.items() if (found := needed_columns(those)) is not None}
@@ -327,7 +328,8 @@ class ExecutorEngine:
         job, tables = self._running, self._sink.tables
         job.targets = {name: tables.writer(name).write_target(job.partitions) for name in tables.names()}
         # Kept at once, because nobody takes the results if a range has failed, or if the job is interrupted now.
-        job.parts, failure = self._runner.run(RangeJob(self._config, job.reader, job.ranges, job.targets, tables.knowledge()))
+        known = tables.knowledge(), self._sink.decoders.contents()
+        job.parts, failure = self._runner.run(RangeJob(self._config, job.reader, job.ranges, job.targets, *known))
         self._figures.last_job_ms = int((time.monotonic() - started) * 1000)
         if failure is not None:
             raise failure

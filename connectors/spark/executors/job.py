@@ -14,6 +14,7 @@ from connect.sink import FailedRead, OffsetRange, RangeReader, RawRecord
 from connectors.spark.config import SparkSinkConfig
 from connectors.spark.decode.change_batch import SEQUENCE, ChangeBatch
 from connectors.spark.delivery.table_router import RouterKnowledge
+from connectors.spark.delivery.topic_decoders import TopicContents
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.executor_files import Entry, WriteTarget
 
@@ -33,6 +34,7 @@ class RangeJob:
     ranges: Sequence[OffsetRange]
     targets: Mapping[str, WriteTarget] = field(repr=False)
     knowledge: RouterKnowledge
+    contents: TopicContents
 
 
 def plan_ranges(
@@ -155,6 +157,7 @@ class PartResult:
     records: int = 0
     size_bytes: int = 0
     knowledge: RouterKnowledge = field(default_factory=dict)
+    contents: TopicContents = field(default_factory=dict)
     ignored_tombstones: int = 0
     unrouted: int = 0
     host: str = ""

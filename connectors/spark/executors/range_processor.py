@@ -61,6 +61,7 @@ class RangeProcessor:
         self._router = TableRouter(job.config)
         self._router.learn(job.knowledge)
         self._decoders = TopicDecoders(job.config, *job.reader.converters(), self._known_columns)
+        self._decoders.learn(job.contents)
         self._sequence = 0
         self._written: list[tuple[FileTarget, list[str]]] = []
         self._checked: set[str] = set()
@@ -151,6 +152,7 @@ class RangeProcessor:
             part.records,
             part.size_bytes,
             router.knowledge(),
+            self._decoders.contents(),
             router.ignored_tombstones,
             router.unrouted,
             socket.gethostname(),

@@ -173,7 +173,7 @@ def test_missing_package_fails_the_task_with_host_and_remedy(
 
 def test_plans_and_settings_of_spark_show_nothing_of_a_job(props: dict[str, str], topic: Any) -> None:
     reader = ListRangeReader({}, {"sasl.password": "hidden"}, raw=True)
-    job = RangeJob(parse_config(props), reader, [], {}, {})
+    job = RangeJob(parse_config(props), reader, [], {}, {}, {})
     lease = session.lease(parse_config(props).spark)
     try:
         spark: Any = lease.session()

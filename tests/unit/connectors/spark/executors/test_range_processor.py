@@ -19,6 +19,8 @@ from connect.record import RawBatch, TopicPartition
 from connect.sink import OffsetRange, RangeBatch
 from connectors.spark.config import parse_config
 from connectors.spark.config_keys import UNAVAILABLE
+from connectors.spark.decode.schema_inference import TopicContent
+from connectors.spark.delivery.topic_decoders import TopicContents
 from connectors.spark.executors import range_processor
 from connectors.spark.executors.job import (
     NeededColumns,
@@ -97,12 +99,14 @@ class Executor:
         ranges: int = 2,
         fails_at: int | None = None,
         headers: Mapping[int, list[tuple[str, bytes | None]]] | None = None,
+        contents: TopicContents | None = None,
         **more: str,
     ) -> list[PartResult]:
         props = {"topics": "t", "table.location": str(self.folder), "spark.engine": "executors", "metadata.columns": "none"}
         config = parse_config({**props, **{name.replace("__", "."): value for name, value in more.items()}})
         whole = OffsetRange(P0, 0, len(log))
-        job = RangeJob(config, Reader(log, fails_at=fails_at, headers=headers or {}), [whole] * ranges, self.targets, {})
+        reader = Reader(log, fails_at=fails_at, headers=headers or {})
+        job = RangeJob(config, reader, [whole] * ranges, self.targets, {}, contents or {})
         job = pickle.loads(pickle.dumps(job))
         return [pickle.loads(pickle.dumps(part)) for part in RangeProcessor(job, whole).run()]
 
@@ -113,6 +117,17 @@ class Executor:
 @pytest.fixture
 def executor(tmp_path: Path) -> Executor:
     return Executor(tmp_path)
+
+
+def test_executor_reads_a_topic_as_what_the_task_knows_it_to_be(executor: Executor) -> None:
+    executor.add_table("t")
+    event = {"op": "c", "before": None, "after": {"id": 1, "v": "x"}, "source": {"ts_ms": 1}}
+    (first,) = executor.run([(None, event)])
+    assert first.contents == {("t", "t"): TopicContent(True, 1, 1)}
+    (second,) = executor.run([(None, {"id": 2, "v": "no event"})], contents=first.contents)
+    assert ["change events and other records share the topic" in reason for _, reason, _ in second.bad_records] == [True]
+    (unknown,) = executor.run([(None, {"id": 2, "v": "no event"})])
+    assert not unknown.bad_records
 
 
 def test_append_has_a_file_per_part_without_what_the_table_has(executor: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
