@@ -7,9 +7,7 @@ batch read plans it. Executors call ``read``. So a constructor does nothing, and
 
 from __future__ import annotations
 
-import os
 import secrets
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +27,7 @@ from connectors.spark.datasource.columns import ADDED_COLUMNS, RECORDS, topic_of
 from connectors.spark.datasource.options import CONFIRMED, SourceOptions, parse_options
 from connectors.spark.datasource.options import START as STARTING_OFFSETS
 from connectors.spark.datasource.spooler_process import SpoolerMode, SpoolerProcess
+from connectors.spark.python_processes import choose_python
 from connectors.spark.zip_finders import forget_zip_finders
 
 NAME = "sluice"
@@ -37,26 +36,16 @@ _MIN_PARTITION_BYTES = 1 << 20
 """Less is not worth a task."""
 _START_S = 60.0
 _STOPPED_S = 10.0
-_PYTHON = "spark.pyspark.python"
 _INITIAL, _BATCH = "initial", "batch"
 """Of offsets: where a query without a checkpoint starts, and the ID of the first batch that ends there."""
 
 
 def register(spark: Any) -> None:
-    """Registers the data source with a session, so that ``format("sluice")`` can be used.
-
-    The session's Python processes then use the interpreter that ``spark.pyspark.python`` names, which Spark itself heeds only in
-    spark-submit. Without it and ``PYSPARK_PYTHON``, those of a local session use this interpreter.
-    """
+    """Registers the data source with a session, so that ``format("sluice")`` can be used, and chooses the interpreter of the
+    session's Python processes (:func:`choose_python`)."""
     context = getattr(spark, "_sc", None)
     if context is not None:
-        is_local = str(context.master).startswith("local")
-        if named := context.getConf().get(_PYTHON):
-            context.pythonExec = named
-        elif is_local and not os.environ.get("PYSPARK_PYTHON"):
-            context.pythonExec = sys.executable
-        if is_local:
-            context.environment.setdefault("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        choose_python(context)
     spark.dataSource.register(SluiceSource)
 
 

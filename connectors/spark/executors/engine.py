@@ -118,7 +118,7 @@ class ExecutorEngine:
         self._consumption = consumption
         self._clock = clock
         self._check_positions = check_positions
-        self._runner = JobRunner(owner, config.spark, sessions)
+        self._runner = JobRunner(owner, sessions)
         self._threads: CommitThreads[Callable[[], None]] = CommitThreads(f"executors-{owner}", 1)
         self._job: _Job | None = None
         self._schedule = _Schedule(pending_work)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import pickle
 import sys
 import threading
@@ -16,7 +15,6 @@ import pyarrow as pa
 
 from connect.errors import ConnectError, RetriableError
 from connect.tracing import current_trace, traced
-from connectors.spark.config import SparkConfig
 from connectors.spark.errors import explain, is_jvm_gone
 from connectors.spark.executors.failures import explain_job_failure
 from connectors.spark.executors.job import PartResult, RangeFailure, RangeJob
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_PYTHON = "spark.pyspark.python"
 NAME = "sluice_ranges"
 """Of the data source. Spark shows the names of data sources and their options in plans and its UI, so it has no options: the job
 is in the objects that PySpark sends to the processes that plan and read (promise 9)."""
@@ -46,11 +43,10 @@ class JobResults(NamedTuple):
 class JobRunner:
     """Runs one job at a time. :meth:`cancel` may be called from another thread."""
 
-    def __init__(self, name: str, spark: SparkConfig, sessions: Sessions | None) -> None:
+    def __init__(self, name: str, sessions: Sessions | None) -> None:
         """Created on the task's thread."""
         self._trace = current_trace()
         self._name = name
-        self._spark = spark
         self._sessions = sessions
         self._session: SparkSession | None = None
         self._lock = threading.Lock()
@@ -99,15 +95,7 @@ class JobRunner:
     def _open(self) -> SparkSession:
         if self._session is None:
             assert self._sessions is not None
-            session: Any = self._sessions.session()
-            context = session.sparkContext
-            conf = context.getConf()
-            is_local = self._spark.master.startswith("local")
-            # PySpark's default is the python3 of the PATH.
-            context.pythonExec = conf.get(_PYTHON) or os.environ.get("PYSPARK_PYTHON") or sys.executable
-            if is_local:
-                context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-            self._session = session
+            self._session = self._sessions.session()
         return self._session
 
     def cancel(self) -> None:
@@ -136,7 +124,6 @@ def source_of(job: RangeJob) -> type[DataSource]:
 
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
             import socket
-            import sys
 
             try:
                 from connectors.spark.executors.range_processor import read_results

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from connect.errors import ConnectError
 from connectors.spark.errors import APPLICATION_ENDED_ADVICE
+from connectors.spark.python_processes import choose_python
 from connectors.spark.session.gateway import connect_gateway, disconnect_gateway
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def attach(port: int, token: str, *, is_local: bool) -> tuple[Any, SparkSession]
         default = found.get()
         shared = jvm.JavaSparkContext(default.sparkContext())
         context = SparkContext(gateway=gateway, jsc=shared, conf=SparkConf(_jconf=shared.getConf()))
+        choose_python(context, is_own=True)
         session = SparkSession(context, default)
     except BaseException:
         detach(gateway)

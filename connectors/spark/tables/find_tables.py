@@ -8,12 +8,9 @@ from connectors.spark import session
 from connectors.spark.config import SparkSinkConfig
 from connectors.spark.errors import explain
 from connectors.spark.s3_settings import S3Settings
+from connectors.spark.tables.format_folders import FORMAT_FOLDERS
 from connectors.spark.tables.iceberg.library import IcebergLibrary
-from connectors.spark.tables.parquet.links import COLUMNS_FOLDER
 from connectors.spark.tables.staging import open_location
-
-_MARKERS = ("_delta_log", COLUMNS_FOLDER, "metadata")
-"""Folders that a table has: a Delta log, the columns of a Parquet table, or Iceberg's metadata."""
 
 
 def find_tables(config: SparkSinkConfig, lease: session.Lease | None) -> list[str]:
@@ -34,7 +31,7 @@ def _list_folders(location: str, s3: S3Settings | None) -> list[str]:
     found = set()
     try:
         folders = [i for i in files.get_file_info(fs.FileSelector(root, allow_not_found=True)) if i.type == fs.FileType.Directory]
-        for marker in _MARKERS:
+        for marker in FORMAT_FOLDERS.values():
             markers = files.get_file_info([f"{i.path}/{marker}" for i in folders])
             found |= {i.base_name for i, m in zip(folders, markers, strict=True) if m.type == fs.FileType.Directory}
     except OSError as e:

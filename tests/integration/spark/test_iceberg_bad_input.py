@@ -223,3 +223,16 @@ def test_required_column_that_the_records_lack_is_named_and_made_optional(hadoop
     hadoop.refuses(r"column theirs is required in the table, and the record has no value")
     hadoop.spark.sql(f"ALTER TABLE {hadoop.table} ALTER COLUMN theirs DROP NOT NULL")
     hadoop.check()
+
+
+@pytest.mark.long
+def test_table_is_not_created_in_the_directory_of_a_delta_table(props: dict[str, str], run: Any, topic: Any) -> None:
+    folder = Path(props["table.location"]) / "t"
+    (folder / "_delta_log").mkdir(parents=True)
+    rig = Rig({**props, "table.format": "iceberg"}, "", run, topic)
+    rig.refuses(f"the iceberg table at {folder} cannot be created, because a delta table is there: set table.format=delta, or ")
+    assert [file.name for file in folder.iterdir()] == ["_delta_log"]
+    (folder / "_delta_log").rmdir()
+    rig.commit()
+    assert sorted(file.name for file in folder.iterdir()) == ["data", "metadata"]
+    rig.close()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 
 from connect import crash_points
 from connect.errors import ConfigError, ConnectError
@@ -232,7 +233,8 @@ def test_cluster_without_our_packages_is_told_which_and_how_to_ship_them(
     bare = Path(sys.base_prefix) / "bin" / "python3"
     python.write_text(f'#!/bin/sh\n[ -n "$SPARK_EXECUTOR_DIRS" ] && exec {bare} "$@"\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
+    assert SparkContext._active_spark_context is not None
+    monkeypatch.setattr(SparkContext._active_spark_context, "pythonExec", str(python))
     sink.add(1)
     running = sink.start(**{"spark.engine": "executors"})
     with pytest.raises(ConnectError, match=r"the Python of executor \d+ on host \S+ lacks the package \w+.*spark\.archives"):

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from connect.errors import ConnectError, RetriableError
-from connectors.spark.config_keys import MAIN_BRANCH
+from connectors.spark.config_keys import ICEBERG, MAIN_BRANCH
 from connectors.spark.errors import is_jvm_gone
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.s3_settings import read_s3_settings
@@ -25,6 +25,7 @@ from connectors.spark.tables.files.compaction import MergedFile, Source
 from connectors.spark.tables.files.indexed_files import IndexedFiles
 from connectors.spark.tables.files.key_index import Matches
 from connectors.spark.tables.files.live_files import Entry, LiveFile, LiveFiles
+from connectors.spark.tables.format_folders import refuse_other_format
 from connectors.spark.tables.iceberg.change import IcebergChange
 from connectors.spark.tables.iceberg.creation import create_table
 from connectors.spark.tables.iceberg.expiry import Retention
@@ -174,6 +175,10 @@ class IcebergTableFormat:
     def _open_files(self, state: Json) -> fs.FileSystem:
         return open_location(state["data"], read_s3_settings(self._conf, state["data"]))[0]
 
+    def _has_folder(self, name: str) -> bool:
+        files, path = open_location(self.path, read_s3_settings(self._conf, self.path))
+        return bool(files.get_file_info(f"{path}/{name}").type == fs.FileType.Directory)
+
     def _changes(
         self, handle: IcebergHandle, live: LiveFiles, newer: Sequence[Json]
     ) -> tuple[list[Entry], list[Entry]] | None:  # fmt: skip
@@ -220,6 +225,8 @@ class IcebergTableFormat:
         with creation_lock(None if self._table.catalog else local_folder(self.path)):
             self._open()
             assert self._library is not None
+            if not self._table.catalog:
+                refuse_other_format(ICEBERG, self.path, self._has_folder)
             create_table(self._library, self._table, columns, self._settings.layout, keys)
             self._handle = None
 

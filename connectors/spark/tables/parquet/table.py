@@ -15,11 +15,13 @@ import pyarrow.parquet as pq
 from connect import crash_points
 from connect.errors import ConnectError, RetriableError, SchemaError
 from connect.record import TopicPartition
+from connectors.spark.config_keys import PARQUET
 from connectors.spark.errors import explain, is_damaged_parquet
 from connectors.spark.plan.evolution import Columns, cast_column
 from connectors.spark.s3_settings import S3Settings
 from connectors.spark.tables.application_ids import Identify, known_identity, require_same_topic
 from connectors.spark.tables.files.file_writer import bounded_columns
+from connectors.spark.tables.format_folders import refuse_other_format
 from connectors.spark.tables.parquet.files import open_table_files
 from connectors.spark.tables.parquet.links import (
     COLUMNS_FOLDER,
@@ -69,6 +71,7 @@ class ParquetTable:
         return TableState(self._columns or None, self._known_ends(), one_partition=True)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
+        refuse_other_format(PARQUET, self._path, lambda name: bool(self._files.names_in(name)))
         self._add_columns(columns)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:

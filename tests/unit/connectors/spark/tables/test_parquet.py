@@ -498,3 +498,15 @@ def test_records_without_rows_do_not_keep_other_partitions_from_their_commits(tm
     assert writer.committed_offsets(assigned).ends[assigned[1]] == 2
     writer.commit([records.batch([(Event("c", 4, 5, "d"), 0)])], assigned)
     assert writer.committed_offsets(assigned).ends == {assigned[0]: 3, assigned[1]: 2}
+
+
+@pytest.mark.parametrize(("marker", "other"), [("_delta_log", "delta"), ("metadata", "iceberg")])
+def test_table_is_not_created_where_one_of_another_format_is(tmp_path: Path, marker: str, other: str) -> None:
+    path = tmp_path / "t"
+    (path / marker).mkdir(parents=True)
+    (path / marker / "00000000000000000000.json").touch()
+    with pytest.raises(ConnectError, match=f"cannot be created, because a {other} table is there: set table.format={other}, or "):
+        open_table(path)
+    assert [file.name for file in path.iterdir()] == [marker]
+    shutil.rmtree(path / marker)
+    assert append(open_table(path), 0, 5) == 5
