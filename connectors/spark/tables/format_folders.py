@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from connect.errors import ConnectError
 from connectors.spark.config_keys import DELTA, ICEBERG, PARQUET
-from connectors.spark.tables.parquet.links import COLUMNS_FOLDER
 
-FORMAT_FOLDERS = {DELTA: "_delta_log", PARQUET: COLUMNS_FOLDER, ICEBERG: "metadata"}
+FORMAT_FOLDERS = {DELTA: "_delta_log", PARQUET: "_sluice/columns", ICEBERG: "metadata"}
 
 
 def refuse_other_format(own: str, location: str, has_folder: Callable[[str], bool]) -> None:

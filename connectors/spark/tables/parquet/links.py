@@ -21,10 +21,12 @@ from typing import Any, NamedTuple
 from connect.errors import ConnectError
 from connect.record import TopicPartition
 from connect.sink import TopicIdentity
+from connectors.spark.config_keys import PARQUET
+from connectors.spark.tables.format_folders import FORMAT_FOLDERS
 
 PREFIX, SUFFIX = "sluice-", ".parquet"
 FOLDER = "_sluice"
-COLUMNS_FOLDER = f"{FOLDER}/columns"
+COLUMNS_FOLDER = FORMAT_FOLDERS[PARQUET]
 EARLIER_FOLDER = f"{FOLDER}/entries"
 """A folder of tables that earlier releases wrote."""
 FOOTER_KEY = b"sluice"
