@@ -29,6 +29,7 @@ from tests.integration.spark import conftest
 from tests.integration.spark.crashes import Crash
 from tests.integration.spark.engines import Case, check_engines
 from tests.support.spark_cluster import fast_settings
+from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.long,
@@ -233,10 +234,10 @@ def test_cluster_without_our_packages_is_told_which_and_how_to_ship_them(
     bare = Path(sys.base_prefix) / "bin" / "python3"
     python.write_text(f'#!/bin/sh\n[ -n "$SPARK_EXECUTOR_DIRS" ] && exec {bare} "$@"\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    assert SparkContext._active_spark_context is not None
-    monkeypatch.setattr(SparkContext._active_spark_context, "pythonExec", str(python))
     sink.add(1)
     running = sink.start(**{"spark.engine": "executors"})
+    eventually(lambda: SparkContext._active_spark_context is not None, "the worker's connection to Spark")
+    monkeypatch.setattr(SparkContext._active_spark_context, "pythonExec", str(python))
     with pytest.raises(ConnectError, match=r"the Python of executor \d+ on host \S+ lacks the package \w+.*spark\.archives"):
         running.finish(WAIT_S)
     running.task.close()
