@@ -36,7 +36,7 @@ _TRANSIENT_TEXT = re.compile(
     r"|\bSdkClientException: Unable to execute HTTP request: "
     r"|\(Service: [^()\n]*\bStatus Code: (?:500|503)\b"
     r"|\bAWS Error (?:NETWORK_CONNECTION|SLOW_DOWN|REQUEST_TIMEOUT|INTERNAL_FAILURE)\b[^\n]* during \w+ operation\b"
-    r"|- HTTP error: (?:error sending request\b|[^\n]*\boperation timed out\b)",
+    r"|- HTTP error: (?:error sending request\b|[^\n]*\boperation timed out\b)|^Caused by: operation timed out$",
     re.MULTILINE,
 )
 _PERMISSIONS = "let the worker and Spark write into the table's folder, then restart the task"
@@ -130,6 +130,9 @@ _NAMES = re.compile(
     re.MULTILINE,
 )
 
+_QUALIFIED = re.compile(r"\b(?:[a-z_]\w*\.){2,}[A-Z]\w*(?:Exception|Error)\b|\[DELTA_[A-Z_.]+\]")
+"""The whole name of a Java class, or an error condition of Delta, which nothing else has."""
+
 
 def is_jvm_gone(error: BaseException) -> bool:
     """Whether an exception of py4j says that its JVM has ended, or was replaced by another. Needs no py4j."""
@@ -184,7 +187,7 @@ def _names(error: BaseException, text: str) -> str:
     """The classes and error conditions of an error and its causes, and nothing of their messages: those may quote the name of a
     table, a path, or a value."""
     classes = [type(found).__name__ for found in causes(error)]
-    return "\n".join([*classes, *filter(None, _NAMES.findall(text))])
+    return "\n".join([*classes, *filter(None, _NAMES.findall(text)), *_QUALIFIED.findall(text)])
 
 
 def _advice(names: str, text: str) -> str | None:

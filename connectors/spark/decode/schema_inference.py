@@ -142,14 +142,18 @@ class InferredSchema:
 
     def with_place(self, image: dict[str, Any]) -> dict[str, Any]:
         """The parsed fields of a row that matter, without what their columns have no place for."""
-        columns = {f.name: f.type for f in self._table}
+        columns = self._cut_columns()
         return {n: _with_place(v, columns[n]) if n in columns else v for n, v in image.items() if self._matters(n)}
+
+    def _cut_columns(self) -> dict[str, pa.DataType]:
+        """The columns whose values are read only as far as they have a place for them."""
+        return {f.name: f.type for f in self._table if f.name not in self.decisive}
 
     def _type_with_place(self, seen: pa.DataType) -> pa.DataType:
         """The type of rows as :meth:`with_place` leaves them."""
         if self._only is None:
             return seen
-        columns = {f.name: f.type for f in self._table}
+        columns = self._cut_columns()
         kept = [f for f in seen if self._matters(f.name)]
         return _struct({f.name: _type_with_place(f.type, columns[f.name]) if f.name in columns else f.type for f in kept})
 

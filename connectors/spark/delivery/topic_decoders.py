@@ -74,8 +74,10 @@ class TopicDecoders:
 
     def _only_fields(self, table: TableConfig, columns: Collection[str]) -> set[str] | None:
         """The names, in lower case, of all fields that matter to a table with these columns; None if others may become columns,
-        or are judged by a contract."""
-        if table.schema_evolution != NONE or table.schema.contract.are_used:
+        are judged by a contract, or matter to another table of the topic, which may come later."""
+        routes = self._config.routes
+        has_others = self._config.names_need_record or self._config.changelog is not None or (routes and len(routes.tables) > 1)
+        if table.schema_evolution != NONE or table.schema.contract.are_used or has_others:
             return None
         own = {SOURCE_MS_FIELD, *table.metadata_columns, *_decisive_fields(self._config, [table])}
         return {name.lower() for name in {*columns, *own}}
@@ -116,10 +118,10 @@ class TopicDecoders:
         return {names: replace(content) for names, content in self._contents.items()}
 
     def learn(self, contents: TopicContents) -> None:
-        """Takes over what other decoders have found out about topics of which nothing is known here."""
+        """Takes over what other decoders have found out that began with what was known here, and have seen more."""
         for names, content in contents.items():
             known = self._contents.setdefault(names, TopicContent())
-            if not known.voters:
+            if known.voters < content.voters:
                 known.envelope, known.votes, known.voters = content.envelope, content.votes, content.voters
 
     def drop(self, origins: Collection[str]) -> None:

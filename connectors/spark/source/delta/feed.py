@@ -45,6 +45,10 @@ class _CommitFile:
     size_bytes: int | None
     mtime_ns: int | None
 
+    @property
+    def exists(self) -> bool:
+        return self.mtime_ns is not None
+
 
 class DeltaFeed(VersionedFeed):
     """The feed of the table at ``folder`` of a file system (:class:`connectors.spark.source.table_feed.TableFeed`)."""
@@ -76,7 +80,7 @@ class DeltaFeed(VersionedFeed):
         anchor, definition = self._anchored(self._position)
         while True:
             position = self._position
-            commit = self._states.log.commit(position.version)
+            commit, next_anchor = self._states.log.commit(position.version), self._commit_file(position.version)
             if self._commit_file(anchor.version) != anchor:
                 # Cleaned up, or another table, whose commit this may be.
                 anchor, definition = self._anchored(position)
@@ -84,6 +88,8 @@ class DeltaFeed(VersionedFeed):
             if commit is None:
                 yield from self._wait_for(position)
                 continue
+            if next_anchor.exists:
+                anchor = next_anchor
             self._phase = "changes"
             self._newest = max(self._newest, position.version)
             if time.monotonic() - self._listed_at > _LIST_INTERVAL_S:
@@ -111,6 +117,8 @@ class DeltaFeed(VersionedFeed):
         gone.
         """
         anchor = self._commit_file(max(position.version - 1, 0))
+        if not anchor.exists:
+            anchor = self._commit_file(position.version)
         return anchor, self._definition_before(position, self._list())
 
     def _definition_before(self, position: FeedPosition, listed: LogFiles) -> TableDefinition:

@@ -11,6 +11,7 @@ import pytest
 
 from connect.errors import DataError
 from connectors.spark.config import SparkSinkConfig, parse_config
+from connectors.spark.decode.schema_inference import TopicContent
 from connectors.spark.decode.variant import VARIANT
 from connectors.spark.delivery.table_router import TableRouter
 from connectors.spark.iceberg_sink.config import parse_config as parse_iceberg_config
@@ -111,6 +112,18 @@ def test_topic_of_change_events_remains_one_when_types_are_dropped(drops: bool) 
     assert [row["id"] for row in task.rows((None, event(21)))] == [21]
 
 
+def test_what_other_decoders_have_seen_more_of_a_topic_is_learned() -> None:
+    task, other = Task(spark(), None), Task(spark(), None)
+    task.decode((None, event(1)))
+    other.learn(task)
+    other.decode((None, event(2)), (None, event(3)))
+    task.learn(other)
+    assert task.contents() == other.contents() == {("t", "t"): TopicContent(True, 3, 3)}
+    other.decode((None, event(4)))
+    other.learn(task)
+    assert other.contents() == {("t", "t"): TopicContent(True, 4, 4)}
+
+
 # -- fields without a column
 
 
@@ -139,6 +152,29 @@ def test_fields_that_are_left_out_have_no_types(settings: SparkSinkConfig) -> No
         assert [row["id"] for row in task.rows((None, record))] == [record["id"]]
     found = task.rows(*((None, record) for record in records))
     assert [(row["id"], row["s"]) for row in found] == [(1, None), (2, None), (3, {"a": 1})]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        spark(**{"schema.evolution": "none", "table.name.format": "${table}"}),
+        spark(**{"schema.evolution": "none", "write.mode": "both"}),
+        iceberg(**{"iceberg.tables.dynamic-enabled": "true", "iceberg.tables.route-field": "x", "iceberg.tables": ""}),
+    ],
+    ids=["names from records", "changelog", "dynamic route"],
+)
+def test_fields_that_another_table_of_the_topic_may_have_are_read(settings: SparkSinkConfig) -> None:
+    changes, errors = Task(settings, TABLE).decode((None, {"id": 1, "x": "t", "s": {"a": 1, "b": 2}}))
+    assert (errors, [part.image.column_names for part in changes]) == ([], [["id", "s", "x"]])
+    assert changes[0].image["s"].to_pylist() == [{"a": 1, "b": 2}]
+
+
+@pytest.mark.parametrize("way", [{"iceberg.tables.cdc-field": "s.op"}, {"iceberg.tables.route-field": "s.op"}], ids=str)
+def test_member_of_a_column_that_decides_is_read_although_the_column_lacks_it(way: dict[str, str]) -> None:
+    task = Task(iceberg(**way, **{"iceberg.table.t.route-regex": "D"}), TABLE)
+    task.decode((None, {"id": 1, "s": {"a": 1, "op": "I"}}))
+    changes, errors = task.decode((None, {"id": 1, "s": {"a": 1, "op": "D"}}))
+    assert (errors, [part.texts_at(["s", "op"]).to_pylist() for part in changes]) == ([], [["D"]])
 
 
 def test_field_named_like_a_column_apart_from_case_is_not_left_out() -> None:

@@ -16,7 +16,7 @@ from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.tolerant_decoding import decode_raw_tolerantly
 from connectors.spark.decode.topic_decoder import TopicDecoder
-from connectors.spark.delivery.topic_decoders import TopicDecoders
+from connectors.spark.delivery.topic_decoders import TopicContents, TopicDecoders
 from connectors.spark.iceberg_sink.config import parse_config as parse_iceberg_config
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.plan.projection import concat_batches
@@ -64,6 +64,13 @@ class Task:
     def drop_types(self) -> None:
         """As after an errant record."""
         self._decoders.drop({"t"})
+
+    def contents(self) -> TopicContents:
+        return self._decoders.contents()
+
+    def learn(self, other: Task) -> None:
+        """As from an executor."""
+        self._decoders.learn(other.contents())
 
     def rows(self, *records: tuple[Any, Any], keys: tuple[str, ...] = ()) -> list[dict[str, Any]]:
         changes, errors = self.decode(*records)

@@ -17,7 +17,7 @@ from connectors.spark.source.config import parse_config
 from connectors.spark.source.offsets import table_partition
 from connectors.spark.source.task import SparkSourceTask
 from tests.support.delta_writer import DeltaWriter
-from tests.support.replayed_events import FAST, events, poll_all, read_all
+from tests.support.replayed_events import FAST, events, is_complete, poll_all, read_all
 
 COLUMNS = {"id": pa.int64(), "v": pa.string()}
 
@@ -108,6 +108,17 @@ def test_table_that_is_replaced_while_versions_wait_is_not_read_on(table: DeltaW
             replaced.insert([{"id": 8, "v": "b"}])
         with pytest.raises(ConnectError, match=r"was replaced: its id is table-2, and the offset is of table-1"):
             harness.poll()
+
+
+def test_table_that_is_created_again_with_fewer_versions_than_were_cleaned_up_is_noticed(table: DeltaWriter) -> None:
+    clean_log(table, 3)  # the version before the first one that is read has no file, in no log
+    with SourceHarness(SparkSourceTask(), {**FAST, "source.location": str(table.folder), "source.start": "3"}) as harness:
+        while not is_complete(harness.task.progress()):
+            harness.poll()
+        shutil.rmtree(table.folder)
+        DeltaWriter(table.folder, COLUMNS, table_id="table-2").create([{"id": 7, "v": "b"}])
+        with pytest.raises(ConnectError, match="may have been replaced"):
+            _poll_until_failure(harness)
 
 
 def test_log_that_is_cleaned_up_behind_the_task_is_read_on_up_to_a_gap(table: DeltaWriter) -> None:
