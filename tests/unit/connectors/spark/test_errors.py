@@ -70,7 +70,7 @@ _AWS = "When writing key 'x' in bucket 'b': AWS Error {} during PutObject operat
         "Generic S3 error: Error performing PUT http://a/b in 1ms, after 1 retries - HTTP error: error sending request",
         "Generic S3 error: x - HTTP error: request or response body error\n\nCaused by: operation timed out",
         "java.io.IOException: Failed on local exception: java.net.SocketTimeoutException: 60000 millis timeout",
-        "HiveException: Unable to fetch table t. org.apache.thrift.transport.TTransportException: java.net.SocketTimeoutException",
+        "HiveException: no table. org.apache.thrift.transport.TTransportException: java.net.SocketTimeoutException",
         "SparkException: Exception thrown in awaitResult: io.delta.exceptions.ConcurrentAppendException: files were added",
         "(org.apache.spark.SparkException) Lost task 0.3 in stage 3.0 (TID 9) (a executor 1): java.net.SocketTimeoutException: x",
         "[STREAM_FAILED] Query a terminated with exception: [DELTA_CONCURRENT_APPEND.ROW_LEVEL_CHANGES] x",
