@@ -71,7 +71,8 @@ class ParquetTable:
         return TableState(self._columns or None, self._known_ends(), one_partition=True)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
-        refuse_other_format(PARQUET, self._path, lambda name: bool(self._files.names_in(name)))
+        with self._explained("cannot read"):
+            refuse_other_format(PARQUET, self._path, lambda name: bool(self._files.names_in(name)))
         self._add_columns(columns)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:

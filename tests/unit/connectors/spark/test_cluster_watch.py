@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
+from pyspark import SparkContext
 
 from connect.errors import ConnectError, RetriableError
 from connectors.spark.errors import explain
@@ -102,7 +104,9 @@ def test_clusters_without_a_standalone_master_have_no_link() -> None:
     assert not link.was_lost
 
 
-def test_cancelled_job_is_retried_and_an_ended_application_fails_the_task() -> None:
+def test_cancelled_job_is_retried_and_an_ended_application_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Tests before this one may have a local Spark, which no cluster can have ended.
+    monkeypatch.setattr(SparkContext, "_active_spark_context", SimpleNamespace(master=MASTER))
     cancelled = explain(Exception("[SPARK_JOB_CANCELLED] Job 3 cancelled because of this"), "table t")
     assert isinstance(cancelled, RetriableError)
     assert cancelled.message == "table t: [SPARK_JOB_CANCELLED] Job 3 cancelled because of this"
