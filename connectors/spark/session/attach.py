@@ -24,20 +24,33 @@ def attach(port: int, token: str, *, is_local: bool) -> tuple[Any, SparkSession]
     from pyspark.sql import SparkSession
 
     gateway = connect_gateway(port, token)
+    ended = ConnectionError("Spark's JVM is ending") if is_local else ConnectError(APPLICATION_ENDED_ADVICE)
+    default: Any = None
     try:
         jvm = gateway.jvm
         found = jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession()
         if found.isEmpty():
-            raise ConnectionError("Spark's JVM is ending") if is_local else ConnectError(APPLICATION_ENDED_ADVICE)
+            raise ended
         default = found.get()
         shared = jvm.JavaSparkContext(default.sparkContext())
         context = SparkContext(gateway=gateway, jsc=shared, conf=SparkConf(_jconf=shared.getConf()))
         choose_python(context, is_own=True)
         session = SparkSession(context, default)
-    except BaseException:
+    except BaseException as e:
+        has_ended = _is_stopped(default)
         detach(gateway)
+        if has_ended:
+            raise ended from e
         raise
     return gateway, session
+
+
+def _is_stopped(session: Any) -> bool:
+    """Whether the application of Java's session has ended, so that what failed with it has that reason."""
+    try:
+        return session is not None and bool(session.sparkContext().isStopped())
+    except Exception:
+        return False
 
 
 def detach(gateway: Any) -> None:
