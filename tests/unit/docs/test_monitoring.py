@@ -16,6 +16,7 @@ from connectors.jdbc.sink.task import JdbcSinkTask
 from connectors.jdbc.source.task import JdbcSourceTask
 from connectors.mysql.metrics import progress_metrics as mysql_metrics
 from connectors.postgres.monitoring.metrics import progress_metrics
+from connectors.sink_support.errant_records import ErrantRecordHandler
 from connectors.spark.delivery.metrics import table_metrics, task_metrics
 from connectors.spark.delivery.timing import CommitTiming
 from connectors.spark.tables.writer import TableProgress
@@ -55,15 +56,15 @@ def connectors_metrics() -> Iterator[Metric]:
     timing.observe_freshness(1.0)
     yield from table_metrics("t", table, timing, 1)
     yield from task_metrics(1, 1, {"in_use": "worker", "backlog": 1})
-    source, sink = JdbcSourceTask.__new__(JdbcSourceTask), JdbcSinkTask.__new__(JdbcSinkTask)
-    source.progress = lambda: {"tables": 1, "rows": 1, "chunks_total": 1, "chunks_done": 1}  # type: ignore[method-assign]
-    yield from source.metrics()
-    sink._written, sink._errant_records = 1, _Count()  # type: ignore[assignment]
+    yield from _Source.__new__(_Source).metrics()
+    sink = JdbcSinkTask.__new__(JdbcSinkTask)
+    sink._written, sink._errant_records = 1, ErrantRecordHandler(None)
     yield from sink.metrics()
 
 
-class _Count:
-    count = 1
+class _Source(JdbcSourceTask):
+    def progress(self) -> dict[str, Any]:
+        return {"tables": 1, "rows": 1, "chunks_total": 1, "chunks_done": 1}
 
 
 def exported() -> dict[str, set[str]]:

@@ -23,8 +23,8 @@ def _server() -> Iterator[tuple[RestServer, FakeHerder]]:
 def herder(_server: tuple[RestServer, FakeHerder]) -> FakeHerder:
     """The herder behind the session's server, as new."""
     herder = _server[1]
-    herder.__dict__.clear()
-    herder.__init__()  # type: ignore[misc]
+    vars(herder).clear()
+    vars(herder).update(vars(FakeHerder()))
     return herder
 
 

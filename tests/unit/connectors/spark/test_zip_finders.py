@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 import zipfile
-import zipimport
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -20,23 +21,26 @@ def test_directory_of_a_zip_file_is_not_read_again_and_its_modules_are_still_fou
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("zipped_first.py", "value = 1")
         file.writestr("zipped_second.py", "value = 2")
+        file.writestr("zipped_third.py", "value = 3")
     monkeypatch.syspath_prepend(archive)
     assert importlib.import_module("zipped_first").value == 1
     read: list[str] = []
-    read_directory = zipimport._read_directory  # type: ignore[attr-defined]  # not public, but what takes the time
 
-    def read_and_count(path: str) -> object:
+    def open_and_count(path: str) -> IO[bytes]:
         read.append(path)
-        return read_directory(path)
+        return io.open_code(path)
 
-    monkeypatch.setattr(zipimport, "_read_directory", read_and_count)
+    monkeypatch.setattr("_io.open_code", open_and_count)
     importlib.invalidate_caches()
     assert str(archive) in read, "nothing was saved"
     read.clear()
-    importlib.import_module("zipped_first")
+    importlib.import_module("zipped_second")
+    reads_of_module = len(read)
+    read.clear()
     forget_zip_finders()
     importlib.invalidate_caches()
-    assert importlib.import_module("zipped_second").value == 2
     assert str(archive) not in read
-    for name in ("zipped_first", "zipped_second"):
+    assert importlib.import_module("zipped_third").value == 3
+    assert len(read) == reads_of_module, "of the module, and none of the directory"
+    for name in ("zipped_first", "zipped_second", "zipped_third"):
         sys.modules.pop(name)
