@@ -52,6 +52,7 @@ from connectors.spark.config_keys import (
     WORKER,
     config_def,
 )
+from connectors.spark.masters import is_local
 from connectors.spark.partition_terms import PARTITION_COLUMNS, parse_term
 from connectors.spark.routes import Routes
 from connectors.spark.s3_settings import S3A_PREFIX, S3Settings, is_s3, read_s3_settings, with_s3a_scheme
@@ -61,6 +62,7 @@ from connectors.spark.schema_settings import (
     EVOLUTION_PREFIX,
     LENIENT,
     MISSING,
+    NONE,
     WIDEN,
     OfTable,
     SchemaSettings,
@@ -218,6 +220,11 @@ class TableConfig:
         return self.schema_evolution == LENIENT
 
     @property
+    def leaves_fields_out(self) -> bool:
+        """Whether fields that have no column are left out."""
+        return self.schema_evolution == NONE
+
+    @property
     def widens_columns(self) -> bool:
         return self.schema_evolution == WIDEN
 
@@ -274,7 +281,7 @@ class SparkSinkConfig:
     def may_use_executors(self) -> bool:
         """Whether Spark's executors may decode and write."""
         if self.engine == AUTO:
-            is_remote = bool(self.spark.remote) or self.spark.master.startswith("local")
+            is_remote = bool(self.spark.remote) or is_local(self.spark.master)
             return not is_remote and self.table_format != PARQUET
         return self.engine == EXECUTORS
 

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from connect.errors import ConnectError, RetriableError, causes
+from connectors.spark.masters import is_local
 
 # Conflicts with another writer, in Delta's names, and failures that pass by themselves.
 _TRANSIENT_NAMES = (
@@ -152,7 +153,7 @@ def is_jvm_gone(error: BaseException) -> bool:
 def _is_local() -> bool:
     """Whether the Spark that PySpark uses in this process has no cluster, which could have ended the application."""
     context: Any = getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_active_spark_context", None)
-    return str(getattr(context, "master", "")).startswith("local")
+    return is_local(str(getattr(context, "master", "")))
 
 
 def _answers_java() -> bool:

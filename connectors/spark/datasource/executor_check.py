@@ -15,6 +15,7 @@ from connect.errors import ConfigError, RetriableError
 from connect.spool.locks import LOCATION_KEY
 from connectors.spark.datasource.options import parse_options
 from connectors.spark.executors.failures import explain_job_failure
+from connectors.spark.masters import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +28,7 @@ def check_executors(spark: SparkSession, source: Mapping[str, str]) -> None:
     on this host need no check: it returns at once. Call it after ``register``.
     """
     context = spark.sparkContext
-    if str(context.master).startswith("local"):
+    if is_local(str(context.master)):
         return
     directory = parse_options(source).spool.location
     probe = directory / f"probe-{secrets.token_hex(8)}"

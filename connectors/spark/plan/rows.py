@@ -123,7 +123,7 @@ class RowPreparation:
             parts = [projection.image_columns(c, table or ()) for c in changes]
             all_columns = [before, *parts]
             # Types need not fit together if the table has the column, or lacks it for good, or if other types are rescued.
-            adds_none = self._settings.is_lenient or (table is not None and self._settings.schema_evolution == "none")
+            adds_none = self._settings.is_lenient or (table is not None and self._settings.leaves_fields_out)
             fixed: Collection[str] = {name for one in all_columns for name in one} if adds_none else table or ()
             found_values = [{n: t for n, t in one.items() if c.has_values(n)} for c, one in zip(changes, parts, strict=True)]
             try:
@@ -189,7 +189,7 @@ class RowPreparation:
     def _project(self, changes: ChangeBatch, columns: Columns, keys: tuple[str, ...]) -> ChangeBatch:
         if self._settings.is_lenient:
             return project_leniently(changes, columns, keys, self._settings.rescue_column)
-        return projection.project(changes, columns, drops_fields=self._settings.schema_evolution == "none")
+        return projection.project(changes, columns, drops_fields=self._settings.leaves_fields_out)
 
     def _columns_for(self, table: Columns | None, incoming: Columns) -> Columns:
         """The incoming columns to write, with their types in the table after schema evolution."""
@@ -202,7 +202,7 @@ class RowPreparation:
         if table is None:
             return incoming
         # With schema.evolution=fail, the table refuses what it lacks.
-        columns = table if self._settings.schema_evolution == "none" else columns
+        columns = table if self._settings.leaves_fields_out else columns
         found = {n: columns[n] for n in incoming if n in columns}
         # A row has columns even if its record has no field with a place in the table.
         return found or {n: t for n, t in table.items() if n not in self._settings.metadata_columns}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from connect.errors import ConnectError
 from connect.worker_lifetime import WorkerScope
 from connectors.spark.config import SparkConfig
+from connectors.spark.masters import is_local
 from connectors.spark.session.attach import attach, detach
 from connectors.spark.session.gateway import close_connection_of_thread
 from connectors.spark.session.rendezvous import Rendezvous, connect_host, rendezvous_for
@@ -72,7 +73,7 @@ class AttachedSpark:
 
     def warm_up(self) -> None:
         """Runs a first merge in the background, once per JVM; only if Spark runs on this machine."""
-        if self._warm_up is None and self._settings.master.startswith("local"):
+        if self._warm_up is None and is_local(self._settings.master):
             self._warm_up = threading.Thread(target=self._run_warm_up, name="spark-warm-up", daemon=True)
             self._warm_up.start()
 
@@ -88,8 +89,8 @@ class AttachedSpark:
     def _run(self) -> None:
         try:
             answers = self._join_host()
-            is_local = self._settings.master.startswith("local")
-            self._gateway, session = attach(answers["port"], answers["token"], is_local=is_local)
+            local = is_local(self._settings.master)
+            self._gateway, session = attach(answers["port"], answers["token"], is_local=local)
         except BaseException as e:
             self._ended.set()
             self._started.set_exception(e)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from connect.errors import ConnectError
+from connectors.spark.masters import is_local
 from connectors.spark.session.cluster_watch import ClusterWatch
 from connectors.spark.session.gateway import close_connection_of_thread
 from connectors.spark.session.jvm import SparkJvm
@@ -71,7 +72,7 @@ class SparkHost:
         except ConnectError as e:
             self._error = e
         self._wake_up[0].send(b"!")
-        if self._is_ready and not self._plan.master.startswith("local"):
+        if self._is_ready and not is_local(self._plan.master):
             self._watch_cluster()
 
     def _watch_cluster(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from connect.cache import cache_dir
 from connect.errors import ConnectError
 from connectors.spark.errors import root_cause
+from connectors.spark.masters import is_local
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ def install_class(session: Any, name: str, source: Path, purpose: str, remedy: s
         _write_jar(jar, _compile(jvm, loader, source, purpose, remedy))
     if loader.getResource(name.replace(".", "/") + ".class") is None:
         loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
-        if not session.sparkContext.master.startswith("local"):
+        if not is_local(session.sparkContext.master):
             session._jsc.addJar(str(jar))
     return jar
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.spark.config import REQUIRED_SETTINGS, SparkConfig
+from connectors.spark.masters import is_local
 from connectors.spark.session.cluster_driver import BIND_ADDRESS, HOST, driver_conf
 from connectors.spark.session.jars import (
     DELTA_COORDINATES,
@@ -104,7 +105,7 @@ def plan_launch(settings: SparkConfig, *, optional_jars: bool = True) -> LaunchP
     iceberg_jars = find_iceberg_jars(settings.jars, settings.conf) if optional_jars else []
     conf = {**SETTINGS, **SESSION_SETTINGS, "spark.app.name": "sluice", "spark.master": settings.master}
     own = dict(settings.conf)
-    local = settings.master.startswith("local")
+    local = is_local(settings.master)
     # After an OutOfMemoryError a JVM may be half dead: it ends, and the host and its clients start another.
     options = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} -XX:+UseSerialGC -Xss4m -XX:+ExitOnOutOfMemoryError"
     if local:

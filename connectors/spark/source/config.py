@@ -15,6 +15,7 @@ from connect.errors import ConfigError
 from connect.suggestions import did_you_mean
 from connectors.spark.config import REBASE_IN_READ, SparkConfig, parse_spark_config
 from connectors.spark.config_keys import CATALOG, CONF_PREFIX, DELTA, ICEBERG, PARQUET, check_catalog, define_spark_keys
+from connectors.spark.masters import is_local
 from connectors.spark.s3_settings import S3Settings, read_s3_settings, with_s3a_scheme
 
 QUERY = "query"
@@ -256,7 +257,7 @@ def _parse_query(values: Mapping[str, Any], conf: Mapping[str, str]) -> QuerySet
     spool = _absolute(values[SPOOL]) if values[SPOOL] else ""
     # A query may read files of Spark 2.
     spark = parse_spark_config(values, conf, read_s3_settings(conf, spool), free=(REBASE_IN_READ,))
-    if not spool and (spark.remote or not spark.master.startswith("local")):
+    if not spool and (spark.remote or not is_local(spark.master)):
         what = "Spark runs on other machines; set a directory or URI that they and the worker reach"
         raise ConfigError.invalid(SPOOL, "", what)
     return QuerySettings(values[QUERY_TEXT], values[CURSOR], values[ON_NULL], spool, spark)

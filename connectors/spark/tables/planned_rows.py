@@ -64,7 +64,7 @@ def must_evolve(present: Columns | None, prepared: PreparedRows, rows: RowPrepar
     """Whether a table with these columns must be created, or get columns or wider types, before it can hold the rows."""
     if present is None or (settings.widens_columns and widened_columns(present, prepared.columns)):
         return True
-    return settings.schema_evolution != "none" and bool(missing_columns(present, rows.with_metadata(prepared.incoming)))
+    return not settings.leaves_fields_out and bool(missing_columns(present, rows.with_metadata(prepared.incoming)))
 
 
 def split_bad_records(

@@ -336,13 +336,13 @@ class TableWriter:
             )
             return True
         lacking = [name for name in self._settings.metadata_columns if name not in state.columns]
-        if lacking and self._settings.schema_evolution == "none":
+        if lacking and self._settings.leaves_fields_out:
             raise SchemaError(
                 f"{self._described()} has no column {', '.join(lacking)}, which the connector writes, and schema.evolution=none; "
                 "add it to the table, or leave it out of metadata.columns"
             )
         added = missing_columns(state.columns, wanted)
-        if not added or self._settings.schema_evolution == "none":
+        if not added or self._settings.leaves_fields_out:
             return self._set_keys(state, prepared.keys)
         if not self._settings.adds_columns:
             names = ", ".join(path for path, _ in added)

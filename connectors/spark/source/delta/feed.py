@@ -80,7 +80,8 @@ class DeltaFeed(VersionedFeed):
         anchor, definition = self._anchored(self._position)
         while True:
             position = self._position
-            commit, next_anchor = self._states.log.commit(position.version), self._commit_file(position.version)
+            commit = self._states.log.commit(position.version)
+            next_anchor = anchor if commit is None else self._commit_file(position.version)
             if self._commit_file(anchor.version) != anchor:
                 # Cleaned up, or another table, whose commit this may be.
                 anchor, definition = self._anchored(position)
