@@ -22,6 +22,7 @@ from connect.data.logical import FarInstant
 from connect.errors import DataError
 from connectors.spark.decode.arrow_types import ColumnConversion, column_for_table_type
 from connectors.spark.decode.json import NotBatchable, parse
+from connectors.spark.decode.table_fields import TableFields, struct_of_types
 from connectors.spark.decode.variant import VARIANT, is_variant
 from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
@@ -65,10 +66,7 @@ class InferredSchema:
         self._variants = variants
         self._hints: Mapping[str, pa.DataType] = {}
         self._row: pa.DataType = pa.struct([])
-        self._table: pa.DataType = pa.struct([])
-        """The fields that have a column."""
-        self._only: frozenset[str] | None = None
-        self._ignores_case = False
+        self._table = TableFields({})
         self._column: ColumnConversion | None = None
 
     @property
@@ -113,49 +111,24 @@ class InferredSchema:
         """Gives fields that have no type yet these types once they have a value."""
         self._hints = columns
 
-    def set_types(
-        self, columns: dict[str, pa.DataType], only: Collection[str] | None = None, *, ignores_case: bool = False
-    ) -> None:
-        """Fixes the types of a table's columns. ``only`` has, in lower case, the names of all fields that matter, if not all do:
-        others have no types, nor have those within a column that it lacks. With ``ignores_case``, fields have the types of
-        columns whose names differ only in case."""
-        self._table = _struct(columns)
-        self._only = None if only is None else frozenset(only)
-        self._ignores_case = ignores_case
-        known = {f.name: f.type for f in self._row if self._matters(f.name)} | columns
-        self._row = self._typed_by_table(_struct(known))
+    def know_table(self, table: TableFields) -> None:
+        """Fixes the types of a table's columns."""
+        self._table = table
+        known = {f.name: f.type for f in self._row if table.has_place(f.name)} | {**table.columns}
+        self._row = table.typed(struct_of_types(known))
         self._column = None
 
-    def _typed_by_table(self, row: pa.DataType) -> pa.DataType:
-        return _typed_like(row, self._table) if self._ignores_case else row
-
-    def _matters(self, name: str) -> bool:
-        return self._only is None or name.lower() in self._only
-
     def read_fields(self, node: dict[str, Any]) -> dict[str, Any]:
-        """The parsed value with the fields that matter, of its rows if it is a change event."""
-        if self._only is None:
+        """The parsed value with the fields that matter to the table, of its rows if it is a change event."""
+        if self._table.only is None:
             return node
         if not self.envelope:
             return self.with_place(node)
         return {n: self.with_place(v) if n in _IMAGES and isinstance(v, dict) else v for n, v in node.items()}
 
     def with_place(self, image: dict[str, Any]) -> dict[str, Any]:
-        """The parsed fields of a row that matter, without what their columns have no place for."""
-        columns = self._cut_columns()
-        return {n: _with_place(v, columns[n]) if n in columns else v for n, v in image.items() if self._matters(n)}
-
-    def _cut_columns(self) -> dict[str, pa.DataType]:
-        """The columns whose values are read only as far as they have a place for them."""
-        return {f.name: f.type for f in self._table if f.name not in self.decisive}
-
-    def _type_with_place(self, seen: pa.DataType) -> pa.DataType:
-        """The type of rows as :meth:`with_place` leaves them."""
-        if self._only is None:
-            return seen
-        columns = self._cut_columns()
-        kept = [f for f in seen if self._matters(f.name)]
-        return _struct({f.name: _type_with_place(f.type, columns[f.name]) if f.name in columns else f.type for f in kept})
+        """The parsed fields of a row that matter to the table, without what their columns have no place for."""
+        return self._table.cut(image, self.decisive)
 
     def column(self) -> ColumnConversion:
         """The column of the row as a whole."""
@@ -169,7 +142,7 @@ class InferredSchema:
         """Parses lines with the inferred types; infers the types of new fields first. Raises Arrow errors and DataError."""
         table = parse(lines, self._types(source), infer=True)
         changed = self._infer_types(table)
-        leaves_out = any(self._type_with_place(seen) != seen for seen in self._images(table))
+        leaves_out = any(self._table.cut_type(seen, self.decisive) != seen for seen in self._images(table))
         if changed or leaves_out:
             # Again, with the types that are now fixed: the first pass may have read a string as a date.
             table = parse(lines, self._types(source), infer=not leaves_out)
@@ -228,12 +201,12 @@ class InferredSchema:
 
     def _merged(self, row: pa.DataType, seen: pa.DataType) -> pa.DataType:
         """The row with new fields, those of ``variants`` as VARIANT whatever their type."""
-        seen = self._type_with_place(seen)
+        seen = self._table.cut_type(seen, self.decisive)
         names = self._variants.names
         merged = _merge(row, pa.struct([_as_variant(f) if f.name in names else f for f in seen]) if names else seen)
         new = {f.name for f in merged if f.name in self._hints and row.get_field_index(f.name) < 0}
         hinted = pa.struct([pa.field(f.name, self._hints[f.name]) if f.name in new else f for f in merged]) if new else merged
-        return self._typed_by_table(hinted)
+        return self._table.typed(hinted)
 
     def accepts(self, image: dict[str, Any]) -> bool:
         """Whether rows have columns for these parsed fields; infers the types of new fields if so."""
@@ -248,52 +221,6 @@ class InferredSchema:
             pass
         self.restore(state)
         return False
-
-
-def _struct(fields: Mapping[str, pa.DataType]) -> pa.DataType:
-    return pa.struct([pa.field(name, type_) for name, type_ in fields.items()])
-
-
-def _typed_like(type_: pa.DataType, known: pa.DataType) -> pa.DataType:
-    """The type with the types of ``known``, and its own names, which may differ in case."""
-    t = pa.types
-    if t.is_struct(type_) and t.is_struct(known) and not is_variant(known):
-        types = {f.name.lower(): f.type for f in known}
-        fields = {f.name: f.type for f in type_}
-        return _struct({n: _typed_like(of, types[n.lower()]) if n.lower() in types else of for n, of in fields.items()})
-    if t.is_list(type_) and t.is_list(known):
-        return pa.list_(_typed_like(type_.value_type, known.value_type))
-    return known
-
-
-def _with_place(value: Any, type_: pa.DataType) -> Any:
-    """The parsed value without the members of objects that the type has no field for."""
-    t = pa.types
-    if t.is_struct(type_) and not is_variant(type_) and isinstance(value, dict):
-        fields = {f.name: f.type for f in type_}
-        names = {name.lower() for name in fields}
-        kept = {name: member for name, member in value.items() if name.lower() in names}
-        return {name: _with_place(member, fields[name]) if name in fields else member for name, member in kept.items()}
-    if t.is_list(type_) and isinstance(value, list):
-        return [_with_place(item, type_.value_type) for item in value]
-    if t.is_map(type_) and isinstance(value, dict):
-        return {name: _with_place(member, type_.item_type) for name, member in value.items()}
-    return value
-
-
-def _type_with_place(seen: pa.DataType, type_: pa.DataType) -> pa.DataType:
-    """The type of values that :func:`_with_place` returns."""
-    t = pa.types
-    if t.is_struct(type_) and not is_variant(type_) and t.is_struct(seen):
-        fields = {f.name: f.type for f in type_}
-        names = {name.lower() for name in fields}
-        kept = {f.name: f.type for f in seen if f.name.lower() in names}
-        return _struct({n: _type_with_place(of, fields[n]) if n in fields else of for n, of in kept.items()})
-    if t.is_list(type_) and t.is_list(seen):
-        return pa.list_(_type_with_place(seen.value_type, type_.value_type))
-    if t.is_map(type_) and t.is_map(seen):
-        return pa.map_(seen.key_type, _type_with_place(seen.item_type, type_.item_type))
-    return seen
 
 
 def _has_place_for(known: pa.DataType, seen: pa.DataType) -> bool:

@@ -29,6 +29,7 @@ from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.record_decoder import RecordDecoder
 from connectors.spark.decode.schema_inference import InferredSchema, TopicContent
 from connectors.spark.decode.source_block import SourceBlock, SourceColumns
+from connectors.spark.decode.table_fields import TableFields
 from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
 DECODE_ERRORS = (DataError, pa.ArrowException, ValueError, TypeError, OverflowError, RecursionError)
@@ -204,14 +205,10 @@ class TopicDecoder:
         except DECODE_ERRORS as e:
             raise DataError(f"topic {self.topic}: {e}") from e
 
-    def know_columns(
-        self, fields: dict[str, pa.DataType], only: Collection[str] | None = None, *, ignores_case: bool = False
-    ) -> None:
-        """Reads values without a schema with the types of the table's columns, which are these fields of records. Keys get them
-        for the fields that they have. ``only`` has, in lower case, the names of all fields that matter, if not all do. With
-        ``ignores_case``, fields and columns may have names that differ in case."""
-        self.inferred_value_schema.set_types(fields, only, ignores_case=ignores_case)
-        self._inferred_key_schema.set_hints(fields)
+    def know_table(self, table: TableFields) -> None:
+        """Reads values without a schema with the types of the table's columns. Keys get them for the fields that they have."""
+        self.inferred_value_schema.know_table(table)
+        self._inferred_key_schema.set_hints(table.columns)
 
     # -- inferred types -------------------------------------------------------------------------------------------------
 

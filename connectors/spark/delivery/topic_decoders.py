@@ -12,12 +12,12 @@ from connectors.spark.config import SparkSinkConfig, TableConfig
 from connectors.spark.config_keys import SEQ
 from connectors.spark.decode.recently_used import RecentlyUsed
 from connectors.spark.decode.schema_inference import TopicContent
+from connectors.spark.decode.table_fields import TableFields
 from connectors.spark.decode.topic_decoder import TopicDecoder
 from connectors.spark.decode.variant import is_variant
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.plan.renames import with_field_names
 from connectors.spark.plan.unwrapped import SOURCE_MS_FIELD
-from connectors.spark.schema_settings import NONE
 
 TopicContents = Mapping[tuple[str, str], TopicContent]
 """By a topic and the name that a transformation gave its records: what they are."""
@@ -69,18 +69,18 @@ class TopicDecoders:
             fields = {n: t for n, t in columns.items() if n not in own}
             fields = with_field_names(fields, table.schema.renames)
             only = self._only_fields(table, {*columns, *fields})
-            opened.decoder.know_columns(fields, only, ignores_case=table.ignores_case)
+            opened.decoder.know_table(TableFields(fields, only, table.ignores_case))
         return opened.decoder
 
-    def _only_fields(self, table: TableConfig, columns: Collection[str]) -> set[str] | None:
+    def _only_fields(self, table: TableConfig, columns: Collection[str]) -> frozenset[str] | None:
         """The names, in lower case, of all fields that matter to a table with these columns; None if others may become columns,
         are judged by a contract, or matter to another table of the topic, which may come later."""
         routes = self._config.routes
         has_others = self._config.names_need_record or self._config.changelog is not None or (routes and len(routes.tables) > 1)
-        if table.schema_evolution != NONE or table.schema.contract.are_used or has_others:
+        if not table.leaves_fields_out or table.schema.contract.are_used or has_others:
             return None
         own = {SOURCE_MS_FIELD, *table.metadata_columns, *_decisive_fields(self._config, [table])}
-        return {name.lower() for name in {*columns, *own}}
+        return frozenset(name.lower() for name in {*columns, *own})
 
     def _create(self, origin: str, topic: str, columns: Columns) -> TopicDecoder:
         """Creates a decoder of records for a table with these columns."""

@@ -16,6 +16,7 @@ from connect.record import SinkRecord
 from connectors.spark.config import TableConfig
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.raw_buffer import RawBuffer
+from connectors.spark.decode.table_fields import TableFields
 from connectors.spark.decode.tolerant_decoding import decode_raw_tolerantly
 from connectors.spark.decode.topic_decoder import TopicDecoder
 from connectors.spark.plan.evolution import Columns
@@ -31,7 +32,7 @@ def decoder(*, schemas: bool = False, rescues: bool = False, columns: Columns | 
         "t", converter, converter, key_schemas=schemas, value_schemas=schemas, fill_defaults=False, key_name=None,
         needs_names=False, needs_keys=False, rescues=rescues,
     )  # fmt: skip
-    made.inferred_value_schema.set_types(columns or {})
+    made.inferred_value_schema.know_table(TableFields(columns or {}))
     return made
 
 

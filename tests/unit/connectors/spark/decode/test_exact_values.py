@@ -23,6 +23,7 @@ from connectors.spark.decode import long_numbers
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.json import NotBatchable, parse
 from connectors.spark.decode.raw_buffer import RawBuffer
+from connectors.spark.decode.table_fields import TableFields
 from connectors.spark.decode.topic_decoder import DECODE_ERRORS, TopicDecoder
 
 TYPES = ["int8", "int16", "int32", "int64", "float", "double", "boolean", "string"]
@@ -353,7 +354,7 @@ def test_a_number_that_changes_is_found_wherever_it_stands_in_the_text(
 def test_text_of_a_decimal_is_plain_digits_in_both_paths(text: str, number: str | None) -> None:
     def read(decode: Callable[[TopicDecoder, RawBuffer], Sequence[ChangeBatch]]) -> Any:
         reader = decoder(schemas=False)
-        reader.inferred_value_schema.set_types({"f": pa.decimal128(10, 2)})
+        reader.inferred_value_schema.know_table(TableFields({"f": pa.decimal128(10, 2)}))
         return column(decode(reader, buffer([json.dumps({"f": text}).encode()])))
 
     paths = [lambda reader, raw: reader.decode_batch(raw, 0), lambda reader, raw: reader.decode_exactly(raw, 0)]

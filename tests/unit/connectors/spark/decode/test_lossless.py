@@ -24,6 +24,7 @@ from connect.java.number_text import double_text
 from connect.record import SinkRecord
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.raw_buffer import RawBuffer
+from connectors.spark.decode.table_fields import TableFields
 from connectors.spark.decode.topic_decoder import TopicDecoder
 
 Expected = Callable[[Any], Any]
@@ -241,7 +242,7 @@ def test_a_number_for_a_decimal_column_is_kept_or_refused(text: str, scale: int,
     converter = JsonConverter()
     converter.configure({"schemas.enable": "false"}, is_key=False)
     reader = decoder(converter, schemas=False)
-    reader.inferred_value_schema.set_types({"d": pa.list_(type_) if "[" in form else type_})
+    reader.inferred_value_schema.know_table(TableFields({"d": pa.list_(type_) if "[" in form else type_}))
     lines: list[bytes | None] = [(form % text).encode()]
     raw = RawBuffer("t", [0], [0], [None], lines)
     if not fits:

@@ -8,6 +8,7 @@ import pytest
 from connect.data.logical import FarInstant
 from connectors.spark.decode.json import NotBatchable
 from connectors.spark.decode.schema_inference import InferredSchema, TopicContent, dump, find_unserializable_member
+from connectors.spark.decode.table_fields import TableFields
 
 
 def test_types_without_a_schema_are_conservative_and_then_fixed() -> None:
@@ -23,7 +24,7 @@ def test_types_without_a_schema_are_conservative_and_then_fixed() -> None:
     assert shape.row.field("n").type == pa.bool_()
     with pytest.raises(ValueError, match="int64"):
         shape.parse([b'{"a":1.5}'], None)
-    shape.set_types({"d": pa.float64()})
+    shape.know_table(TableFields({"d": pa.float64()}))
     with pytest.raises(NotBatchable):
         shape.parse([b'{"d":9007199254740993}'], None)
 

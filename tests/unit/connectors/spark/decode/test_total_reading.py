@@ -18,6 +18,7 @@ from connect.errors import DataError
 from connectors.spark.config import TableConfig
 from connectors.spark.decode.change_batch import ChangeBatch, make_meta
 from connectors.spark.decode.raw_buffer import RawBuffer
+from connectors.spark.decode.table_fields import TableFields
 from connectors.spark.decode.tolerant_decoding import decode_raw_tolerantly
 from connectors.spark.decode.topic_decoder import TopicDecoder
 from connectors.spark.plan.evolution import Columns, missing_columns, with_additions
@@ -84,7 +85,7 @@ def test_each_value_of_a_document_is_in_its_row_or_the_record_is_errant(
         needs_names=False, needs_keys=False,
     )  # fmt: skip
     table = TABLES[number]
-    decoder.inferred_value_schema.set_types(table or {})
+    decoder.inferred_value_schema.know_table(TableFields(table or {}))
     rows = RowPreparation("t", TableConfig("append", (), "hard", "add", ("__offset",), keep_tombstones=True))
     for part in (first, second):
         lines = [json.dumps(node).encode() for node in part]

@@ -14,6 +14,7 @@ from connect.record import SinkRecord
 from connectors.spark.config import parse_config
 from connectors.spark.decode.json import NotBatchable
 from connectors.spark.decode.raw_buffer import RawBuffer
+from connectors.spark.decode.table_fields import TableFields
 from connectors.spark.decode.topic_decoder import TopicDecoder
 from connectors.spark.decode.variant import VARIANT, decode_variant
 from connectors.spark.plan.evolution import (
@@ -150,7 +151,7 @@ def test_json_without_schemas_of_varying_shape_is_one_column() -> None:
 
 def test_column_of_a_table_is_a_variant_although_no_key_names_it() -> None:
     one = decoder(VariantColumns().with_names(frozenset({"v"})), schemas=False)
-    one.inferred_value_schema.set_types({"id": pa.int64(), "v": VARIANT})
+    one.inferred_value_schema.know_table(TableFields({"id": pa.int64(), "v": VARIANT}))
     assert rows(one.decode_raw(buffer([b'{"id":1,"v":{"x":[{}]}}', b'{"id":2}']), 0)) == [
         {"id": 1, "v": ("variant", {"x": [{}]})},
         {"id": 2, "v": None},

@@ -16,6 +16,7 @@ from connect.errors import DataError
 from connect.record import SinkRecord
 from connectors.spark.config import SparkSinkConfig, parse_config
 from connectors.spark.decode.raw_buffer import RawBuffer
+from connectors.spark.decode.table_fields import TableFields
 from connectors.spark.decode.topic_decoder import TopicDecoder
 from connectors.spark.delivery.table_router import TableRouter
 from connectors.spark.delivery.topic_decoders import TopicDecoders
@@ -157,7 +158,7 @@ def test_a_renamed_field_does_not_meet_the_types_of_other_tables() -> None:
 def test_a_map_of_structs_without_values_fits_its_column(value: dict[str, Any]) -> None:
     columns: Columns = {"id": pa.int64(), "m": pa.map_(pa.string(), pa.struct([("x", pa.int32()), ("y", pa.int32())]))}
     topic = Topic(parse_config({**BY_SOURCE, "metadata.columns": "none"}), {"a": columns})
-    topic.decoder.inferred_value_schema.set_types(columns)
+    topic.decoder.inferred_value_schema.know_table(TableFields(columns))
     assert topic.add(("a", {"id": 1, "m": value})) == {"a": [{"id": 1, "m": [("k", {"x": None, "y": None})]}]}
 
 
