@@ -26,6 +26,7 @@ _DAMAGED = "Restore the whole spool, or delete it to read the source again"
 Offsets = Mapping[str, str | None]
 """Source offsets by source partition, as the worker writes them: the texts are opaque here. None deletes an offset."""
 
+_START_BYTES = 64
 
 Topics = Mapping[str, Sequence[int]]
 """The IDs of the schemas of the values of records, by topic."""
@@ -104,7 +105,8 @@ class SpoolIndex:
         self.schemas: dict[str, str] = {}
         self.complete_bytes = 0
         """The length of the complete lines; what follows was interrupted by a crash."""
-        self._first_line = b""
+        self._start = b""
+        """What the file begins with: the checksum of its first line, and some of it."""
         self._line = 0
 
     def refresh(self) -> bool:
@@ -112,10 +114,10 @@ class SpoolIndex:
         try:
             with self._path.open("rb") as file:
                 is_shorter = os.fstat(file.fileno()).st_size < self.complete_bytes
-                if is_shorter or file.read(len(self._first_line)) != self._first_line:
+                if is_shorter or file.read(len(self._start)) != self._start:
                     # The writer has shortened the index: that is another file, though its inode may be the same.
                     self.header, self.entries, self.schemas, self.complete_bytes = None, [], {}, 0
-                    self._first_line, self._line = b"", 0
+                    self._start, self._line = b"", 0
                 file.seek(self.complete_bytes)
                 data = file.read()
         except FileNotFoundError:
@@ -125,7 +127,7 @@ class SpoolIndex:
         for line in data[: data.rfind(LINE_END) + 1].splitlines(keepends=True):
             self._line += 1
             self._add(line)
-            self._first_line = self._first_line or line
+            self._start = self._start or line[:_START_BYTES]
             self.complete_bytes += len(line)
         return self.header is not None
 
